@@ -40,7 +40,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 # An environment is done when its stamp is there, and is made anew when what it is made of changes.
-MADE_OF = pyproject.toml tests/constraints.txt
+MADE_OF = pyproject.toml tests/constraints.txt $(wildcard src/seqformats/core/*.p* src/seqformats/core/*.h)
 PIP = -m pip install --quiet --disable-pip-version-check --constraint '$(CONSTRAINTS)'
 define new_environment
 @"$(PYTHON)" -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "seqformats needs Python 3.11 or later, not " + sys.version.split()[0])'

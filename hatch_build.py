@@ -15,9 +15,13 @@ this user, so that the next wheel takes what has not changed.
 the package ``ziglang`` does.
 
 This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
-compiled: for a wheel, but not for an editable install, which compiles nothing.
+compiled: for a wheel, but not for an editable install, which compiles no kernel.  Both build the extension of
+`seqformats.core` (Cython) where there is a C compiler; its one file serves every Python from 3.11 on, and is kept in
+``.cache/core``, so that all environments share it.  Without a compiler, or with ``SEQFORMATS_CORE=0``, it is left out,
+which one line says, and Python does all; ``SEQFORMATS_CORE=1`` makes that an error.
 """
 
+import importlib.util
 import os
 import platform
 import sys
@@ -38,12 +42,29 @@ def _wanted() -> str:
     return os.environ.get("SEQFORMATS_SHIP") or "here"
 
 
+def _module(name: str) -> Any:
+    """A module of the library by its file, alone: what the library needs may not be there yet."""
+    spec: Any = importlib.util.spec_from_file_location(f"build_{name}", _SOURCE / "seqformats" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _extension() -> list[str]:
+    """What builds the extension, where there is a C compiler."""
+    return list(_module("core/build").requires())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """What hatchling needs, and what compiles kernels and links them."""
+    """What hatchling needs, and what compiles and links kernels and the extension."""
     needed = list(_hatchling.get_requires_for_build_wheel(config_settings))
     if _wanted() == "0" or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
         return needed
-    return [*needed, *COMPILERS, *([] if _linking().linker() else ["ziglang"])]
+    return [*needed, *COMPILERS, *_extension(), *([] if _module("native/linking").linker() else ["ziglang"])]
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
@@ -52,17 +73,23 @@ def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """What hatchling needs."""
-    return list(_hatchling.get_requires_for_build_editable(config_settings))
+    """What hatchling needs, and what builds the extension."""
+    return [*_hatchling.get_requires_for_build_editable(config_settings), *_extension()]
 
 
 class Hook(BuildHookInterface):
-    """Compiles the kernels of a wheel."""
+    """Compiles the kernels of a wheel, and builds the extension, for an editable install beside its sources."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before files are collected: have machine code among them."""
+        if self.target_name != "wheel":
+            return
+        cache = Path(self.root) / ".cache" / "core"
+        if version == "editable":
+            _module("core/build").put_beside(cache, _say)
+            return
         wanted = _wanted()
-        if self.target_name != "wheel" or version == "editable" or wanted == "0":
+        if wanted == "0":
             return
         sys.path.insert(0, str(_SOURCE))
         try:
@@ -82,7 +109,10 @@ class Hook(BuildHookInterface):
         for path in sorted(folder.iterdir()):
             build_data["force_include"][str(path)] = f"seqformats/native/shipped/{path.name}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{_platform()}"
+        extension = _module("core/build").build_or_say(cache, _say)
+        if extension is not None:
+            build_data["force_include"][str(extension)] = f"seqformats/core/{extension.name}"
+        build_data["tag"] = f"{'py3-none' if extension is None else 'cp311-abi3'}-{_platform()}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """The files are in the wheel."""
@@ -91,23 +121,9 @@ class Hook(BuildHookInterface):
             made.cleanup()
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _linking() -> Any:
-    """The module of the library that knows linkers, alone: what the library needs may not be there yet."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec: Any = spec_from_file_location("linking", _SOURCE / "seqformats" / "native" / "linking.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _levels(wanted: str) -> tuple[str, ...]:
     """For which levels there is to be code; RuntimeError or ImportError where something is missing for that."""
-    if not _linking().linker(zig=True):
+    if not _module("native/linking").linker(zig=True):
         raise RuntimeError("there is neither a C compiler, which links it, nor the package ziglang")
     import numba  # noqa: F401, TID251  which compiles it, and is not here in a build without isolation
 

@@ -1,10 +1,12 @@
-"""The general ways of operations, which have doors before them."""
+"""The general ways of operations: without the fast paths of `core`, and with closed doors."""
 
 import contextlib
 
+from seqformats import core
+
 
 def close():
-    """Let nobody through a door any more: any batch is too large for them, whatever threads there are; none learns."""
+    """Let nobody through a door or a fast path any more; no door learns."""
     from seqformats.doors.door import Door, closed
     from seqformats.doors.world import common
     from seqformats.launch import threads
@@ -12,8 +14,9 @@ def close():
 
     common()[[MOST, MOST_OF_TENSORS]] = -1
     kept = threads._followers[:], Door.learn
-    threads._followers.clear()
+    threads._followers[:] = [core.with_threads]
     Door.learn = closed
+    core.switch(False)
     return kept
 
 
@@ -27,5 +30,6 @@ def closed_doors():
     try:
         yield
     finally:
+        core.switch(True)
         threads._followers[:], Door.learn = followers, learn
         threads._tell()

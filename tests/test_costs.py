@@ -1,5 +1,5 @@
 """What calls cost, in things that can be counted on any machine: kernels started, arrays made, Python functions called,
-copies of the data, variants compiled.  The first two are those of the general way, also where there is a door.
+copies of the data, variants compiled.  The first two are those of Python, also where there is a fast path.
 
 Times are in docs/benchmarks.md. A number here that must rise is a change to be explained; one that can fall should.
 """
@@ -16,6 +16,7 @@ import pytest
 from closed_doors import closed_doors
 
 import seqformats as sf
+from seqformats import core
 from seqformats.arrays import memory
 from seqformats.launch import kernel as launch
 
@@ -258,6 +259,7 @@ def test_kernels_and_arrays(monkeypatch, name):
 
 
 @compiled_only
+@pytest.mark.skipif(core.extension is None, reason="without the extension there are more")
 @every_call
 def test_python_functions(name):
     prepare, call, cost = CALLS[name]

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 
 import seqformats as sf
-from seqformats import health
+from seqformats import core, health
 from seqformats.doors.door import Door
 from seqformats.native import code
 from seqformats.native.shipped import Shipped
@@ -33,7 +34,9 @@ def test_every_check_says_something():
     found = sf.doctor()
     names = [check.name for check in found.checks]
     assert len(names) == len(set(names))
-    assert {"versions", "machine code", "CPU", "cache", "doors", "threads", "GPUs", "environment"} <= set(names)
+    assert {"versions", "machine code", "CPU", "cache", "extension", "doors", "threads", "GPUs", "environment"} <= set(
+        names
+    )
     for one in found.checks:
         assert one.state in ("ok", "note", "problem")
         assert one.text
@@ -45,6 +48,7 @@ def test_every_check_says_something():
 def test_nothing_is_imported_that_need_not_be_there():
     script = """
 import sys
+import types
 import seqformats as sf
 sf.doctor()
 found = {name.partition(".")[0] for name in sys.modules}
@@ -146,7 +150,7 @@ def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.passes("compiled", reason="doors are machine code")
 def test_doors(monkeypatch):
-    assert "doors/calculate" in code.pages_of_doors()
+    assert "doors/order" in code.pages_of_doors()
     assert "doors/language" not in code.pages_of_doors()
     monkeypatch.setattr(code, "is_there", lambda name, text: True)
     assert check("doors").state == "ok"
@@ -161,6 +165,14 @@ def test_doors(monkeypatch):
     assert "of a test" in found.text
     door.wrong = False
     assert check("doors").state == "ok"
+
+
+def test_the_extension(monkeypatch):
+    assert check("extension").state in ("ok", "note")
+    monkeypatch.setattr(core, "extension", None)
+    assert "C compiler" in check("extension").advice
+    monkeypatch.setattr(core, "extension", types.SimpleNamespace(SOURCES="others", __file__="fast.so"))
+    assert check("extension").state == "problem"
 
 
 def test_old_releases_are_found(monkeypatch):

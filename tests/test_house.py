@@ -24,7 +24,7 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # A module imports what stands above it here, or beside it; a name stands for all modules in it that have no line of
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
-    ["after_logging", "errors", "hints", "later", "layout", "limits", "native", "once", "when_imported"],
+    ["after_logging", "core", "errors", "hints", "later", "layout", "limits", "native", "once", "when_imported"],
     ["arrays.dtypes", "arrays.library", "arrays.memory", "arrays.numpy"],
     ["launch"],
     ["arrays"],
@@ -33,7 +33,7 @@ LAYERS = [
     ["launch.formulas", "launch.program", "launch.recurrences", "launch.sequences"],
     ["doors"],
     ["formats"],
-    ["doors.construct", "doors.lay", "doors.world"],
+    ["doors.world"],
     ["numba_types"],
     ["converters"],
     ["gradients"],

@@ -216,7 +216,7 @@ def test_a_forked_child_works_alone():
 @alone
 @FORK
 def test_a_child_forked_while_a_part_is_imported():
-    """The fork waits for it: here for what constructors load when they are first called."""
+    """The fork waits for it: here for what a constructor loads when it is first asked for it."""
     run(
         """
         begun = threading.Event()
@@ -224,15 +224,15 @@ def test_a_child_forked_while_a_part_is_imported():
         class Slow:
             @staticmethod
             def find_spec(name, path=None, target=None):  # the module's lock is held meanwhile
-                if name == "seqformats.doors.construct":
+                if name == "seqformats.formats.late":
                     begun.set()
                     time.sleep(0.3)
 
         sys.meta_path.insert(0, Slow)
-        thread = threading.Thread(target=lambda: sf.Ragged(np.ones(3), [1, 2]))
+        thread = threading.Thread(target=lambda: sf.Ragged.from_offsets(np.ones(3), [0, 1, 3], longest=2))
         thread.start()
         begun.wait()
-        in_child(lambda: sf.Ragged(np.ones(3), [1, 2]))
+        in_child(lambda: sf.Ragged.from_offsets(np.ones(3), [0, 1, 3], longest=2))
         thread.join()
         """
     )

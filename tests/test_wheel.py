@@ -100,7 +100,8 @@ def test_the_wheel_has_code(wheel):
     assert sorted(names) == [f"seqformats/native/shipped/{level}.{end}" for level in levels for end in ("so", "table")]
     with zipfile.ZipFile(wheel) as file:
         assert "Root-Is-Purelib: false" in file.read(f"seqformats-{VERSION}.dist-info/WHEEL").decode()
-    assert "-py3-none-" in wheel.name
+        extension = any(name.startswith("seqformats/core/fast.") for name in file.namelist())
+    assert ("-cp311-abi3-" if extension else "-py3-none-") in wheel.name
     assert not wheel.name.endswith("-any.whl")
     assert wheel.stat().st_size < LARGEST
 
@@ -109,6 +110,8 @@ def test_a_wheel_without_code(tmp_path):
     found = built(tmp_path, SEQFORMATS_SHIP="0")
     assert found.name.endswith("-py3-none-any.whl")
     assert names_of_code(found) == []
+    with zipfile.ZipFile(found) as file:
+        assert not [name for name in file.namelist() if name.endswith(".so")]
 
 
 def test_where_nothing_links(tmp_path):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import core
 from .doors.door import Door, closed
 from .errors import KIND, DeviceError, said
 from .formats import Ragged
@@ -132,7 +133,18 @@ def doctor(*, cuda: bool = False) -> Diagnosis:
     """
     if not isinstance(cuda, bool):
         raise KIND(f"cuda must be True or False, not {said(cuda)}")
-    checks = (_versions(), _code(), _cpu(), *_outdated(), _cache(), _doors(), _threads(), _gpus(cuda), _environment())
+    checks = (
+        _versions(),
+        _code(),
+        _cpu(),
+        *_outdated(),
+        _cache(),
+        _extension(),
+        _doors(),
+        _threads(),
+        _gpus(cuda),
+        _environment(),
+    )
     return Diagnosis(checks)
 
 
@@ -263,6 +275,17 @@ def _sizes(folder: Path) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+def _extension() -> Check:
+    """What stands before operations on small batches where it could be built."""
+    advice = "install a C compiler, and seqformats again: small batches will be quicker"
+    if core.extension is None:
+        return Check("extension", NOTE, "not built here; Python does what it would do", advice)
+    built = imported(".core.build", __package__)
+    if built.has_sources() and built.sources() != core.extension.SOURCES:
+        return Check("extension", PROBLEM, "built of other sources", "pip install --editable . builds it anew")
+    return Check("extension", OK, f"in use, {Path(core.extension.__file__).name}")
 
 
 def _doors() -> Check:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from . import hints
+from . import core, hints
 from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, said
 from .later import imported
 from .limits import remember
@@ -285,9 +285,17 @@ def kind_of(x: object) -> type | None:
     return None
 
 
-entrances: dict[type, Callable[[Any], Any]] = {}
-"""What stands before a conversion without options, by its target: ``entrances[To](x)`` gives the result, or None where
-the general way has to go on.  Gone with every change of the table, and learned anew."""
+entrances: dict[type, Any] = {}
+"""The fast paths of conversions without options, by their targets: ``entrances[To].convert(x)``, or None.
+
+Each takes the classes that it has been told of by `let_in`; with every change of the table all go."""
+
+
+def let_in(source: type, target: type) -> None:
+    """Have the fast path to `target` take what is of this class, since the table has a move of the library's for it."""
+    path = entrances.get(target) or entrances.setdefault(target, core.Conversion(target))
+    path.allow(source)
+
 
 direct = _conversions.get
 """``direct((source, target))`` is the entry of the table, or None."""
@@ -347,8 +355,6 @@ _PROVIDED_LATER = {
     "tensors_are_known": "doors.tensors",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
-    "learn_constructors": "doors.construct",
-    "learn_conversion": "doors.lay",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",

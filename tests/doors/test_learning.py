@@ -9,12 +9,10 @@ import pytest
 from closed_doors import closed_doors
 
 import seqformats as sf
-from seqformats.doors.construct import Constructing, Gathering
-from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut, closed, is_plain, same
-from seqformats.doors.lay import Laying
+from seqformats.doors.door import LIVE, Comparing, Plan, closed, is_plain, same
 from seqformats.doors.taking import Ordering, Taking
-from seqformats.formats.encoding import Entrance
 from seqformats.launch.kernel import kernel, variant_of
+from seqformats.operations.distance import _DOOR
 from seqformats.operations.order import _plan_of
 
 pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
@@ -26,9 +24,8 @@ def without_limits():
 
 
 F4 = np.dtype("f4")
-ROWS = np.arange(6, dtype=F4).reshape(3, 2)
-SUMS = Plan((F4,), kernel("sum_rows"), variant_of("float32", "float32"), F4)
-REPEATS = Plan((F4,), kernel("repeat_rows"), None, F4)
+I8 = np.dtype("i8")
+EDITS = Plan((I8, I8), kernel("count_edits"), variant_of(*["int64"] * 4), I8)
 
 
 def batch():
@@ -39,19 +36,16 @@ def arrays():
     return sf.List([np.ones((2, 3)), np.ones((1, 3))])
 
 
-def constructed(made):
-    """What an entrance is told: what it has to be filled like."""
-    x = made()
-    return (x,), x
+def edits(x):
+    """The call and its result, of a batch of numbers."""
+    y = sf.Ragged(np.arange(x.rows), x.lengths)
+    return (y, y), sf.levenshtein(y, y)
 
 
+MARKS = np.array([True, False, True, True, True])
 DOORS = {
-    "calculate": (lambda: Calculating((0,)), lambda x: ((x,), sf.reduce_sum(x)), SUMS),
-    "spread": (lambda: SpreadingOut((), MOVES=1, ARRAYS=1), lambda x: ((x, ROWS), sf.expand_as(ROWS, x)), REPEATS),
-    "lay": (lambda: Laying(sf.Padded), lambda x: ((x,), sf.convert(x, sf.Padded)), None),
-    "construct": (lambda: Constructing(Entrance()), lambda _: constructed(batch), None),
-    "items": (lambda: Gathering(Entrance()), lambda _: constructed(arrays), None),
-    "take": (lambda: Taking("pick", "copy_blocks", "pick_sequences"), lambda x: ((x, [2, 0]), x[[2, 0]]), None),
+    "compare": (lambda: Comparing(_DOOR.numbers), edits, EDITS),
+    "take": (lambda: Taking("keep", "move_kept", "count_kept"), lambda x: ((x, MARKS), sf.filter(x, MARKS)), None),
     "order": (lambda: Ordering(0, _plan_of), lambda x: ((x, False), sf.sort(x)), None),
 }
 
@@ -74,9 +68,9 @@ def kernels_of(name, door):
 
 
 def passes(name, door, args, result):
-    """Does this call go through, with this result?  A constructor fills what it is given."""
+    """Does this call go through, with this result?"""
     made = door.enter(*args)
-    return made is True if name in ("construct", "items") else made is not None and same(made, result)
+    return made is not None and same(made, result)
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -129,7 +123,6 @@ def test_a_kernel_that_is_replaced_closes_it_until_there_is_machine_code(name, m
 
 
 UNUSED = {
-    "lay": ("scan_list", "sort_lengths", "copy_blocks", "blocks_to_steps", "steps_to_blocks", "steps_to_words"),
     "order": ("start_rows",),
 }
 """Kernels that the calls above do without, where the order is known."""
@@ -164,20 +157,6 @@ def test_what_is_not_plain_is_tried_less_and_less(name):
     assert len(trials) == 8
 
 
-def test_other_forms_are_learned_after_odd_calls():
-    door, args, _ = learn("take")
-    x = sf.convert(args[0], sf.Masked)
-    for _ in range(8):
-        assert door.enter(x, np.array([[1]])) is None
-        door.learn((x, np.array([[1]])), x)
-    learn("take", door)
-    wanted = x._chosen(np.array([2, 0]))
-    for _ in range(2):
-        door.enter(x, [2, 0])
-        door.learn((x, [2, 0]), wanted)
-    assert same(door.enter(x, [2, 0]), wanted)
-
-
 class Own(np.ndarray):
     pass
 
@@ -203,7 +182,7 @@ def test_what_it_remembers_are_numbers(name):
         sf.Masked(np.resize(marked, (3, 5, 2)), [2, 0, 3]),
     ):
         with closed_doors():
-            args, result = ((x,), x) if name in ("construct", "items") else general(x)
+            args, result = general(x)
         door.enter(*args)
         door.learn(args, result, plan and plan._replace(dtypes=(x.dtype,), made=x.dtype))
     assert len(door.known) >= 1
@@ -240,7 +219,7 @@ def test_is_plain(found, is_one):
 
 
 def test_without_machine_code_it_stays_closed(monkeypatch):
-    door = Taking("pick", "copy_blocks", "pick_sequences")
+    door = Taking("keep", "move_kept", "count_kept")
     monkeypatch.setattr("seqformats.doors.door.door_of", lambda page: None)
     learn("take", door)
     assert door.wrong

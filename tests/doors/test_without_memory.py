@@ -21,7 +21,9 @@ pytestmark = [
 
 def test_every_piece_of_memory_may_be_missing():
     env = {key: value for key, value in os.environ.items() if key != "SEQFORMATS_GUARD"}
-    env["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), env.get("PYTHONPATH", "")])
+    env["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE), str(HERE.parent / "core"), str(HERE.parent), env.get("PYTHONPATH", "")]
+    )
     done = subprocess.run(
         [sys.executable, str(HERE / "without_memory.py")], env=env, capture_output=True, text=True, check=False
     )

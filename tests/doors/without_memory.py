@@ -10,7 +10,7 @@ import gc
 import sys
 
 import numpy as np
-import test_lists
+import test_edges
 import test_spread
 import test_taking
 from numba import cfunc, njit, types
@@ -117,13 +117,13 @@ def without_a_piece_of_objects(call, number):
 
 
 def every_call():
-    """What goes through doors, by name."""
+    """What goes through doors and fast paths, by name."""
     yield from test_taking.CALLS.items()
     yield from test_taking.REFUSED.items()
-    test_lists.opened()
-    yield from test_lists.calls()[0].items()
+    test_edges.opened()
+    yield from test_edges.calls()[0].items()
     for number, (door, args) in enumerate(test_spread.opened()):
-        yield f"{door.page} {number}", lambda door=door, args=args: door.enter(*args)
+        yield f"{door} {number}", lambda door=door, args=args: door.enter(*args)
 
 
 def watched():

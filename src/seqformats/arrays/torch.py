@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
 from ..reading import tensors
@@ -56,6 +57,7 @@ class Torch(Library):
         if hasattr(torch.amp, "is_autocast_available"):  # before, autocast was asked in other ways
             AUTOCAST.update((torch.float16, torch.bfloat16))
         self.bool_dtype = self.torch.bool
+        core.use_torch(torch)
 
     def adopt(self, x: Tensor, what: str) -> Tensor:
         torch = self.torch

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
-from .. import hints, registry
+from .. import core, hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
 from ..errors import BATCH, COUNTS, KIND, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
-from ..formats.encoding import entrance_of_lists
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
 from ..limits import check_finite
-from ..registry import direct, entrances
+from ..registry import direct, entrances, let_in
 from .layouts import MOVES, is_already
 from .library import brought
 
@@ -175,7 +174,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         kind: Any = type(x)
         try:
             enter = entrances.get(To)
-            if enter is not None and (y := enter(x)) is not None:
+            if enter is not None and (y := enter.convert(x)) is not None:
                 return y
             entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
@@ -184,9 +183,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             if entry.everywhere and not (with_autograd and wants_grad(x)):
                 if entry.function not in MOVES:
                     return entry.function(x)
-                y = lay_out(x, To)
-                registry.service("learn_conversion")(To, x, y)
-                return y
+                let_in(kind, To)
+                return lay_out(x, To)
         elif kind is list or kind is tuple:
             y = _laid_out(x, To) if isinstance(To, type) else None
             if y is not None:
@@ -231,26 +229,25 @@ def at_once(x: object, To: type) -> Any:
     if type(x) is not list and type(x) is not tuple:
         return None
     if To is List:
-        return entrance_of_lists.enter(x)
-    y = through_door(x, To)
+        return core.list_of(x)
+    y = quickly(x, To)
     return _laid_out(x, To) if y is None else y
 
 
-def through_door(x: object, To: type) -> Any:
-    """What the door before `To` makes of a batch outside of any graph; None where the general way has to."""
+def quickly(x: object, To: type) -> Any:
+    """A batch outside of any graph by the fast path to `To`; None where there is none for it."""
     enter = entrances.get(To)
-    return None if enter is None else enter(x)
+    return None if enter is None else enter.convert(x)
 
 
 def _laid_out(x: Sequence[Any], To: type) -> Any:
-    """The same before there is a door."""
+    """The same without a fast path."""
     entry = direct((List, To))
     source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
     if source is None:
         return None
-    y: Any = lay_out(source, To)
-    registry.service("learn_conversion")(To, x, y)
-    return y
+    let_in(type(x), To)
+    return lay_out(source, To)
 
 
 def _tree(x: object, To: type, copy: bool, options: Options) -> Any:
@@ -395,7 +392,7 @@ def _copied_lists(x: Sequence[Any]) -> Any:
 
 def conversion_vjp(leg: registry.Conversion, x: object, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
-    y = through_door(x, leg.target) if leg.function in MOVES and not options else None
+    y = quickly(x, leg.target) if leg.function in MOVES and not options else None
     if y is None:
         y = leg.function(x, **options)
     if leg.pullback is not None:
@@ -476,7 +473,7 @@ def relaid(y: Encoding, x: E) -> E:
         return laid
     if y._structure is x._structure:
         form = x._form()
-        found = None if form else through_door(y, type(x))
+        found = None if form else quickly(y, type(x))
         return lay_out(y, type(x), form) if found is None else found
     source = Source(*y._read())
     if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):

@@ -110,8 +110,8 @@ class Door:
 
     def watch(self, used: Kernel) -> None:
         """Be closed when this kernel is replaced."""
-        if self.close not in used.doors:
-            used.doors.append(self.close)
+        if self.close not in used.followers:
+            used.followers.append(self.close)
 
     def _is_put_up(self, args: tuple[Any, ...]) -> bool:
         """Is its machine code there?  Then this call, which nobody has seen, stands before it."""
@@ -244,12 +244,6 @@ def _place_of(number: int) -> slice:
     return slice(PLANS + PLAN * number, PLANS + PLAN * (number + 1))
 
 
-class Calculating(OfKernel):
-    """The door of an operation on one batch: ``enter(x, *options)``."""
-
-    page = "calculate"
-
-
 class Weighing(OfKernel):
     """The door of an operation on a batch and a weight for each item: ``enter(x, weights, *options)``."""
 
@@ -283,17 +277,8 @@ class Masking(OfKernel):
     page = "mask"
 
 
-class SpreadingOut(OfKernel):
-    """The door of what is laid out as an encoding, of arrays: ``enter(shape, *arrays)``."""
-
-    page = "spread"
-
-
 of_tensors: dict[Any, np.dtype[Any] | None] = {}
 """The dtypes of tensors that doors know, and what NumPy has for them; `tensors` writes them."""
-
-NO_DOOR = Calculating(())
-"""That of an operation that has none."""
 
 
 def common() -> int:

@@ -1,5 +1,7 @@
 """The encodings: frozen dataclasses, valid once built, one file each."""
 
+from .. import core
+from ..launch import threads
 from ..when_imported import when_imported
 from .chunks import Chunks
 from .encoding import Encoding
@@ -10,6 +12,7 @@ from .packed import Packed
 from .padded import Padded
 from .pairs import Pairs, is_own
 from .ragged import Ragged
+from .structure import Order, Structure
 
 for _kind in (Chunks, Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
     _kind.__module__ = __name__  # where users find them, and pickles too
@@ -35,4 +38,6 @@ __all__ = [
     "structure_of",
 ]
 
+core.use_encodings((Ragged, Masked, Padded, Packed, LoD, List), Structure, Order)
+threads.follow(core.with_threads)
 when_imported("numba", ".numba_types")

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import registry
+from .. import core, registry
 from ..arrays import NUMPY, is_array_type, library_of, offers_column
 from ..layout import Layout
 from ..limits import remember
 from ..reading import read
-from .encoding import Encoding, entrance_of_lists
+from .encoding import Encoding
 from .list import List
 from .lod import LoD
 from .structure import Structure
@@ -56,15 +56,13 @@ def is_list_of_arrays(x: Sequence[object]) -> bool:
 
 def list_of(items: Items) -> List:
     """``List(items)``, without a second look at what the native reader has seen."""
-    made: List | None = entrance_of_lists.enter(items)
+    made: List | None = core.list_of(items)
     if made is not None:
         return made
     found = read(items)
     if found is None:
         return List(items)
-    made = List._of(items, Structure(found[0], found[1], found[3]), items[0])
-    entrance_of_lists.learn(made)
-    return made
+    return List._of(items, Structure(found[0], found[1], found[3]), items[0])
 
 
 def read_list(items: Items) -> tuple[Any, ...] | None:

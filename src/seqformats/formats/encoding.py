@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
-from .. import registry
+from .. import core, registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
-from ..doors.taking import Taking
 from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, said
 from ..later import imported
 from ..launch.kernel import kernel
@@ -29,7 +28,6 @@ from .structure import Structure
 from .tensors import InPyTorch
 
 pick_sequences = kernel("pick_sequences")
-PICK = Taking("pick", "copy_blocks", "pick_sequences")
 
 _SHOWN = 6  # lengths that a repr shows
 
@@ -155,13 +153,11 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Index) -> Self:
-        found: Self | None = PICK.enter(self, index)
+        found: Self | None = core.pick(self, index)
         if found is not None:
             return found
         where = places(index, len(self))
-        found = self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
-        PICK.learn((self, index), found)
-        return found
+        return self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
 
     def sequences(self) -> Sequences[Data]:
         """The (innermost) sequences in the caller's order, each as an array ``(length, *item)``.
@@ -400,31 +396,6 @@ def restored(kind: type[Encoding], *values: Any) -> Any:
     if not isinstance(kind, type) or not issubclass(kind, Encoding):
         raise KIND(f"a pickle of an encoding names its class, not {said(kind)}")
     return kind(*map(_read_back, values))
-
-
-def not_entered(*args: object) -> Any:
-    """An entrance through which nobody can go: the general way does everything."""
-
-
-class Entrance:
-    """What stands before constructors: ``enter(x)`` fills an encoding of its fields, or gives None.
-
-    Then the constructor goes on, and tells ``learn(x)`` what it has made; see `doors.construct`.
-    """
-
-    __slots__ = ("enter", "learn")
-
-    def __init__(self) -> None:
-        self.enter: Callable[..., Any] = not_entered
-        self.learn: Callable[..., Any] = self._first
-
-    def _first(self, x: object) -> None:
-        """What learns is loaded now."""
-        registry.service("learn_constructors")()
-        self.learn(x)
-
-
-entrance_of_lengths, entrance_of_lists = Entrance(), Entrance()
 
 
 def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the signature is pickle's

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, DType, Library, adopt, library_of
 from ..errors import BATCH, CHANGED, DEVICES, KIND, MIXED
 from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
-from .encoding import Encoding, about, cut_range, entrance_of_lists, no_state, opened, with_axes
+from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
 from .structure import Structure, same_numbers
 
 
@@ -66,7 +67,7 @@ class List(Encoding[Data]):
     _moved_to: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if entrance_of_lists.enter(self) is not None:
+        if core.fill_list(self) is not None:
             return
         given: object = self.items
         if not isinstance(given, (list, tuple)):
@@ -81,7 +82,6 @@ class List(Encoding[Data]):
             _shape=(-1, *first.shape[1:]),
             _dtype=first.dtype,
         )
-        entrance_of_lists.learn(self)
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise BATCH("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
@@ -101,7 +101,7 @@ class List(Encoding[Data]):
         return Layout(self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1)
 
     def _look(self) -> Library:
-        if entrance_of_lists.enter(self, None) is None:
+        if core.is_unchanged(self) is None:
             self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
 from ..later import imported
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
-from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes, without_lengths
+from .encoding import Encoding, cut_range, no_state, opened, with_axes, without_lengths
 from .rows import Room, mask_beside
 from .structure import Structure, integers, with_views
 
@@ -73,7 +74,7 @@ class Masked(Encoding[Data]):
     _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
 
     def __post_init__(self) -> None:
-        if entrance_of_lengths.enter(self) is not None:
+        if core.construct(self) is not None:
             return
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         _check_side(self.side)
@@ -89,7 +90,6 @@ class Masked(Encoding[Data]):
             i = int(structure.lengths.argmax())
             raise LONG(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
-        entrance_of_lengths.learn(self)
 
     @property
     def mask(self) -> Array:

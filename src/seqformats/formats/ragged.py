@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, overload
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, said
 from ..later import imported
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes, without_lengths
+from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes, without_lengths
 from .rows import Room, lay_out
 from .structure import Structure, integers, whole, with_views
 
@@ -68,7 +69,7 @@ class Ragged(Encoding[Data]):
     _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if entrance_of_lengths.enter(self) is not None:
+        if core.construct(self) is not None:
             return
         given: object = self.data
         nested = isinstance(given, (list, tuple)) and any(map(has_items, given[:_LOOKED_AT]))
@@ -80,7 +81,6 @@ class Ragged(Encoding[Data]):
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_lengths(integers(self._lengths, "lengths"), data.shape[0])
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
-        entrance_of_lengths.learn(self)
 
     @property
     def offsets(self) -> Array:

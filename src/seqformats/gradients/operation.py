@@ -9,11 +9,10 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from .. import registry
+from .. import core, registry
 from ..arrays import AUTOCAST, NUMPY, Array, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
-from ..doors.door import NO_DOOR, Door
 from ..doors.taking import Taking
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
@@ -33,25 +32,29 @@ Y = TypeVar("Y")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+NO_PATH = core.Calculate()
+"""That of an operation that has none."""
+
+
 class Back:
-    """A pullback that has a door: ``door.enter(shape, dy, *kept)`` is its result, or None."""
+    """A pullback with a fast path: ``path.enter(shape, dy, *kept)`` is its result, or None."""
 
-    __slots__ = ("door", "kept", "shape", "way")
+    __slots__ = ("kept", "path", "shape", "way")
 
-    def __init__(self, way: Pullback, door: Door, shape: Encoding, *kept: Array) -> None:
-        self.way, self.door, self.shape, self.kept = way, door, shape, kept
+    def __init__(self, way: Pullback, path: Any, shape: Encoding, *kept: Array) -> None:
+        self.way, self.path, self.shape, self.kept = way, path, shape, kept
 
     def __call__(self, dy: Any) -> Any:
-        """Through the door, or else the general way."""
-        dx = self.door.enter(self.shape, dy, *self.kept)
+        """By the fast path, or else the other."""
+        dx = self.path.enter(self.shape, dy, *self.kept)
         return self.way(dy) if dx is None else dx
 
     def before(self, pullback: Pullback) -> Pullback:
-        """A pullback for whatever is given, which is to go through the door first."""
-        door, shape, kept = self.door, self.shape, self.kept
+        """A pullback for whatever is given, for which the fast path is tried first."""
+        path, shape, kept = self.path, self.shape, self.kept
 
         def through(dy: object) -> Any:
-            dx = door.enter(shape, dy, *kept) if kept else door.enter(shape, dy)
+            dx = path.enter(shape, dy, *kept) if kept else path.enter(shape, dy)
             return pullback(dy) if dx is None else dx
 
         return through
@@ -251,6 +254,20 @@ def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     return _with_gradient(run, prepare)
 
 
+def quickly_by(enter: Callable[..., Any]) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
+    """`operation` for one that has a fast path, to which arguments by place are given."""
+
+    def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+        @functools.wraps(prepare)
+        def run(*args: P.args, **options: P.kwargs) -> R:
+            found: R | None = None if options else enter(*args)
+            return prepare(*args, **options).run() if found is None else found
+
+        return _with_gradient(run, prepare)
+
+    return decorate
+
+
 def through(door: Taking) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
     """`operation` for one that has a door, to which arguments by place are given."""
 
@@ -286,7 +303,7 @@ class Operation:
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
     by_column : bool, whether each number of an item is treated as if it were alone
     sums : bool, whether items are added up, which autocast of PyTorch wants in float32
-    door : its door, that of `forward` without it
+    path : its fast path, a door or one of `core`; that of `forward` without it
     """
 
     def __init__(
@@ -298,7 +315,7 @@ class Operation:
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
-        door: Door | None = None,
+        path: Any = None,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -306,17 +323,17 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
-        self.door: Door = getattr(forward, "door", NO_DOOR) if door is None else door
+        self.path: Any = getattr(forward, "path", NO_PATH) if path is None else path
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
-        y: R = self.door.enter(x, *options)
+        y: R = self.path.enter(x, *options)
         return self.otherwise(x, *options) if y is None else y
 
     def otherwise(self, x: R, *options: Any) -> R:
-        """The same of what has not come through the door, where its function has begun."""
+        """The same without the fast path, which the public function has tried."""
         y: R
-        door, given = self.door, options
+        path, given = self.path, options
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
@@ -327,8 +344,8 @@ class Operation:
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
             y = self.forward(x, *options)
-            if isinstance(door, Taking):
-                door.learn((x, *given), y)
+            if isinstance(path, Taking):
+                path.learn((x, *given), y)
         return y
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .. import core
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY, distinct
 from ..errors import DEVICE, KERNEL, said
@@ -88,7 +89,7 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("by_words", "code", "doors", "freely", "functions", "name", "on_gpus", "run", "spec", "traits")
+    __slots__ = ("by_words", "code", "followers", "freely", "functions", "name", "on_gpus", "run", "spec", "traits")
 
     code: dict[Any, Callable[..., Any]]
     """What runs on the host, by the numbers of the dtypes of what it calculates with: machine code, see `native`."""
@@ -101,11 +102,11 @@ class Kernel:
     """The same while other threads run: for many bytes at addresses."""
 
     by_words: dict[Any, int]
-    """The address of the same for doors, by the same numbers."""
+    """The address of the same for other machine code, by the same numbers."""
     on_gpus: dict[Any, Any]
     """What a GPU has loaded, by its number and the dtypes of what it calculates with."""
-    doors: list[Callable[[], None]]
-    """What closes those that have learned one of these addresses."""
+    followers: list[Callable[[], None]]
+    """What is called when these addresses are to be forgotten."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,15 +114,17 @@ class Kernel:
         self.traits: Traits | None = None
         self.functions: dict[str, Callable[..., Any]] = {}
         """Those that users have registered, by device."""
-        self.doors = []
+        self.followers = []
         self.forget()
 
     def forget(self) -> None:
         """Look for the code on the host anew."""
         self.code, self.by_words, self.on_gpus = {}, {}, {}
         self.run = self.freely = functools.partial(self._first, None)
-        while self.doors:
-            self.doors.pop()()
+        while self.followers:
+            self.followers.pop()()
+        if self.name in core.NAMES:
+            core.use_kernel(self.name, 0)
 
     def load(self) -> KernelSpec:
         """What the kernel says of itself; DeviceError where there is none of this name."""
@@ -178,11 +181,31 @@ class Kernel:
         if function is None:
             found = code_of(self.name, signature_of(args))
             if found is not None:
-                self.by_words[variant] = found.by_words
+                self._is_at(variant, found.by_words)
                 return found.run, found.freely
             function = by_numba(self.name)
         imported("numpy.ma", None)  # which Numba asks for with the first array, before it takes a lock of its own
         return function, function
+
+    def _is_at(self, variant: Any, address: int) -> None:
+        """Note the address of a variant, also for the fast paths that several operations share."""
+        self.by_words[variant] = address
+        if variant is None and self.name in core.NAMES:
+            core.use_kernel(self.name, address)
+
+    def teach(self, path: Any, dtypes: tuple[Any, ...], made: Any, variant: int | None = None) -> None:
+        """Tell a fast path, a `core.Calculate` or `core.Spread`, where the code for these dtypes is, if that is known.
+
+        It is forgotten when another function is registered for this kernel.
+        """
+        if path.knows(*dtypes):
+            return
+        with loading:
+            address = self.by_words.get(variant, 0)
+            if address and all(map(core.knows_dtype, (*dtypes, made))):
+                if path.forget not in self.followers:
+                    self.followers.append(path.forget)
+                path.add(dtypes, address, made)
 
     def address(self, signature: Signature) -> int:
         """What `by_words` has for a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
@@ -190,8 +213,8 @@ class Kernel:
             if None not in self.by_words and "cpu" not in self.functions:
                 found = code_of(self.name, signature)
                 if found is not None:
-                    self.by_words[None], self.code[None] = found.by_words, found.run
-                    self.run, self.freely = found.run, found.freely
+                    self._is_at(None, found.by_words)
+                    self.code[None], self.run, self.freely = found.run, found.run, found.freely
             return self.by_words.get(None, 0)
 
     def start(
@@ -357,7 +380,8 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     found = kernel(name)
     found.functions[device] = function
     if device == "cpu":
-        found.forget()
+        with loading:  # nobody is told of the old code meanwhile
+            found.forget()
     found.on_gpus = {}
 
 

@@ -101,7 +101,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
     return (_Cuts(origin, short, table[3 * k + 1 :], size if pads else 0, fill),)
 
 
-CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut, door=Chunking())
+CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut, path=Chunking())
 
 
 @CHUNK.of

@@ -71,7 +71,7 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
 
 
 _CUTTING = Taking("cut", "copy_blocks", "cut_runs", apart=("cut_places", "pick_rows"))
-CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, door=_CUTTING)
+CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, path=_CUTTING)
 
 
 @CUT.of
@@ -158,7 +158,7 @@ def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
 
 
 TRUNCATE = Operation(
-    taken, rule_of_parts, check=_truncations, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs", 1)
+    taken, rule_of_parts, check=_truncations, by_column=True, path=Taking("cut", "copy_blocks", "cut_runs", 1)
 )
 
 
@@ -347,7 +347,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     return steps, filling if filling is not None and filling.any() else None
 
 
-SHIFT = Operation(_shift, _shift_rule, check=_shifts, door=Taking("along", "shift_rows"))
+SHIFT = Operation(_shift, _shift_rule, check=_shifts, path=Taking("along", "shift_rows"))
 
 
 @SHIFT.of

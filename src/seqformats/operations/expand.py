@@ -6,32 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
-from ..arrays import Array, Library, adopt, frozen, is_array, library_of, library_of_type, with_autograd
+from .. import core, registry
+from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
-from ..doors.door import SpreadingOut
-from ..doors.taking import Taking
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, through
+from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, quickly_by
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
 from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
-from .spread import learn_moves, repeat_rows, repeated, repeating, spread, summed
+from .spread import repeat_rows, repeated, repeating, spread, summed
 
 INNERMOST = -1
 """The level that is meant without another one; this very object says that nothing else was asked for."""
-
-REPEAT = Taking("pick", "copy_blocks", "pick_sequences", 1)
 
 
 def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
@@ -94,11 +90,8 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
             expanded: X = _expanded_there(x, like._structure)
             return expanded
     y = _expansion(x, like, level=level, out=out).run()
-    if flat and is_own(like):
-        rows: Any = x
-        library = library_of_type(type(rows))
-        if library is not None and library.has_doors:
-            learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
+    if flat and is_own(like) and is_array(x):
+        repeat_rows.teach(_repeating_flat, (x.dtype,), x.dtype)
     return y
 
 
@@ -110,7 +103,7 @@ def _expanded_there(x: Array, structure: Structure) -> Any:
     return spread(rows, flat_layout(structure, tuple(rows.shape[1:]), rows.dtype)).data
 
 
-_repeating_flat = SpreadingOut((), MOVES=1, FLAT=1, ARRAYS=1)
+_repeating_flat = core.Spread(moves=True, flat=True)
 
 
 def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> Call[X]:
@@ -121,7 +114,7 @@ def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None =
 registry.gradient(expand)(lambda args, options: _expansion(*args, **options).vjp())
 
 
-@through(REPEAT)
+@quickly_by(core.repeat)
 def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
 

@@ -56,7 +56,7 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    enter = MAX.door.enter
+    enter = MAX.path.enter
     y: Reduced = enter(x, empty)
     return MAX.otherwise(x, empty) if y is None else y
 
@@ -88,7 +88,7 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    enter = MIN.door.enter
+    enter = MIN.path.enter
     y: Reduced = enter(x, empty)
     return MIN.otherwise(x, empty) if y is None else y
 
@@ -121,7 +121,7 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    enter = FIRST.door.enter
+    enter = FIRST.path.enter
     y: Reduced = enter(x, empty)
     return FIRST.otherwise(x, empty) if y is None else y
 
@@ -154,6 +154,6 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    enter = LAST.door.enter
+    enter = LAST.path.enter
     y: Reduced = enter(x, empty)
     return LAST.otherwise(x, empty) if y is None else y

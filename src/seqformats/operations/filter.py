@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import core
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
-from ..doors.door import Calculating, Plan
 from ..doors.taking import Taking
 from ..errors import COUNTS, DTYPE, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
@@ -65,7 +65,7 @@ def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
     return rule_of_parts(x, own)
 
 
-FILTER = Operation(taken, _filter_rule, check=_kept, door=Taking("keep", "move_kept", "count_kept"))
+FILTER = Operation(taken, _filter_rule, check=_kept, path=Taking("keep", "move_kept", "count_kept"))
 
 
 @FILTER.of
@@ -151,13 +151,13 @@ def run_starts(x: B) -> B:
     >>> sf.run_starts(sf.Ragged(np.array([4, 4, 5, 5, 5]), [3, 2])).data
     array([ True, False,  True,  True, False])
     """
-    found: B | None = STARTS.door.enter(x)
+    found: B | None = STARTS.path.enter(x)
     if found is not None:
         return found
     own, result, _ = operand(x)
     y = own._with_data(STARTS(own))
-    if len(own._shape) == own._lead:  # items of several numbers are never for the door
-        STARTS.teach(own, y)
+    if len(own._shape) == own._lead:  # items of several numbers are never for the fast path
+        STARTS.teach(own)
     return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
@@ -185,12 +185,12 @@ class _Starts(Calculation):
             self.kernel.start(library, (data,), (out,), args, 1, structure, variant=variant)
         return out
 
-    def teach(self, x: Encoding, result: Encoding) -> None:
-        """Open the door for the dtype of `x`, of whose items, single numbers, this is the result."""
+    def teach(self, x: Encoding) -> None:
+        """Tell the fast path of the dtype of `x`, whose items are single numbers."""
         cast, dtype, _, variant = self.plans.get((type(x._sample()), x._dtype), ("", None, None, 0))
-        if cast is None and not self.door.knows(x._dtype) and x.rows:
-            self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
+        if cast is None:
+            self.kernel.teach(self.path, (x._dtype,), dtype, variant)
 
 
 STARTS = _Starts("start_rows", _marks_of, by_item=True)
-STARTS.door = Calculating((0, 1), BY_ITEM=1, NARROW=1)
+STARTS.path = core.Calculate((0, 1), by_item=True, narrow=True)

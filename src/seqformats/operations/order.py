@@ -166,7 +166,7 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
     return (flag(descending, "descending"),)
 
 
-SORT = Operation(_sorted, _sort_rule, check=_falling, door=Ordering(_SORT, _plan_of))
+SORT = Operation(_sorted, _sort_rule, check=_falling, path=Ordering(_SORT, _plan_of))
 
 
 @SORT.of

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import core
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
-from ..doors.door import Calculating, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
@@ -61,7 +61,8 @@ class Calculation:
         self.numbers = numbers
         self.by_item = by_item
         self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
-        self.door = Calculating(numbers, BY_ITEM=by_item)
+        self.path = core.Calculate(numbers, by_item=by_item)
+        self.default: tuple[object, ...] = ()  # what the path has to be given last
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
         """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
@@ -84,9 +85,8 @@ class Calculation:
             self.start(library, data, out, args, width, structure, variant)
         if not finish:
             return out
-        if library.has_doors and cast is back is None and not self.door.knows(x._dtype):
-            result = x._with_data(out) if self.by_item else out
-            self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
+        if cast is back is None:
+            self.kernel.teach(self.path, (x._dtype,), dtype, variant)
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -110,8 +110,8 @@ class Calculation:
             self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
 
     def data_of(self, x: Encoding) -> Any:
-        """Data of the result in the dtype of the kernel, as a rule wants it, which no graph sees: through the door."""
-        found = self.door.enter(x, *self.door.default)
+        """Data of the result in the dtype of the kernel, as a rule wants it, outside of any graph."""
+        found = self.path.enter(x, *self.default)
         if found is None:
             return self(x, False)
         return found.data if self.by_item else found
@@ -150,8 +150,8 @@ class Spreading:
         self.long = long
         self.numbers = numbers
         self.others = len(laid)
-        bits = sum(2 << k for k, x in enumerate(laid) if x)
-        self.door = SpreadingOut(numbers, ALIKE=1, ARRAYS=1 + len(laid), LAID=bits)
+        places = [1 + k for k, x in enumerate(laid) if x]
+        self.path = core.Spread(numbers, alike=True, arrays=1 + len(laid), laid=places)
         self.plans: dict[Any, tuple[str | None, Any, str]] = {}
 
     def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
@@ -177,8 +177,8 @@ class Spreading:
         if changes:
             out = library.astype(out, dtype or name)
         y: Encoding = shape._with_data(out)
-        if library.has_doors and not changes:
-            learned_of(self.door, self.kernel, shape, (rows, *others), y)
+        if not changes:
+            teach(self.path, self.kernel, (rows, *others), made)
         return y
 
     def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str]:
@@ -188,16 +188,14 @@ class Spreading:
         return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
 
 
-def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequence[Any], result: Encoding) -> None:
-    """Let a door learn that a kernel has made `result`, an encoding laid out as `shape`, of arrays of its library."""
-    dtypes = [x.dtype for x in arrays]
-    if not door.knows(*dtypes):
-        made, library = result._dtype, library_of(arrays[0])
-        names = [*map(library.dtype_name, (*dtypes, made))]
-        if any(name in HALF for name in names):  # of which a kernel takes none; NumPy may not know them by name
-            return
-        variant = variant_of(*names)
-        door.learn((shape, *arrays), result, Plan(dtypes, kernel, variant, made))
+def teach(path: Any, kernel: Kernel, arrays: Sequence[Any], made: DType) -> None:
+    """Tell a fast path of the kernel that has made, of arrays like these, a result of the dtype `made`."""
+    dtypes = tuple([x.dtype for x in arrays])
+    if not path.knows(*dtypes):
+        library = library_of(arrays[0])
+        names = [library_of(x).dtype_name(x.dtype) for x in arrays]
+        if not set(HALF).intersection((*names, library.dtype_name(made))):  # of which no kernel takes any
+            kernel.teach(path, dtypes, made, variant_of(*names, library.dtype_name(made)))
 
 
 def settled(library: Library, out: Array) -> Array:

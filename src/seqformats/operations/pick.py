@@ -166,7 +166,7 @@ def _as_int64(given: Array) -> Array:
     return held.astype(_INT64)
 
 
-GATHER = Operation(pick, _gathered_rule, check=_places_in, door=Taking("gather", "pick_rows", "wrap_places"))
+GATHER = Operation(pick, _gathered_rule, check=_places_in, path=Taking("gather", "pick_rows", "wrap_places"))
 
 
 @GATHER.of

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, distinct, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
-from ..doors.door import Calculating, SpreadingOut
 from ..doors.taking import Taking
 from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, said
 from ..formats import Encoding, Ragged
@@ -25,7 +25,6 @@ from ..limits import no_room
 from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
 from .runs import Runs, rule_of_parts, taken
-from .spread import learn_moves
 
 keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")
 
@@ -37,22 +36,21 @@ def _reversed(x: Encoding) -> Encoding:
     row = math.prod(item) * z._dtype.itemsize
     if row and structure.rows:
         reverse_rows.start(library, (data,), (out,), (z._layout(),), row, structure)
+    for path in (_reversing, _reversing_back):
+        reverse_rows.teach(path, (z._dtype,), z._dtype)
     y: Encoding = x._with_data(out)
-    if library.has_doors:
-        learn_moves(reverse_rows, [_reversing], x, None, y)
-        learn_moves(reverse_rows, [_reversing_back], x, data, y)
     return y
 
 
-_reversing = Calculating((), MOVES=1, BY_ITEM=1)
-_reversing_back = SpreadingOut((), MOVES=1, ALIKE=1, ARRAYS=1, LAID=1)
+_reversing = core.Calculate(moves=True, by_item=True)
+_reversing_back = core.Spread(moves=True, alike=True, laid=[0])
 
 
 def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return _reversed(x), Back(lambda dy: linear(_reversed, _reversed, dy), _reversing_back, without_data(x))
 
 
-REVERSE = Operation(_reversed, _reverse_rule, by_column=True, door=_reversing)
+REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing)
 
 
 @REVERSE.of
@@ -84,7 +82,7 @@ def reverse(x: B) -> B:
     >>> sf.reverse(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([3, 2, 1, 4])
     """
-    enter = REVERSE.door.enter
+    enter = REVERSE.path.enter
     y: B = enter(x)
     return REVERSE.otherwise(x) if y is None else y
 
@@ -104,7 +102,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs", 2))
+SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True, path=Taking("cut", "copy_blocks", "cut_runs", 2))
 
 
 @SLICE.of

@@ -236,7 +236,7 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     """
     if weights is not None:
         return WEIGHTED_SUM(x, weights, empty)
-    enter = SUM.door.enter
+    enter = SUM.path.enter
     y: Reduced = enter(x, empty)
     return SUM.otherwise(x, empty) if y is None else y
 
@@ -285,7 +285,7 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     """
     if weights is not None:
         return WEIGHTED_MEAN(x, weights, empty)
-    enter = MEAN.door.enter
+    enter = MEAN.path.enter
     y: Reduced = enter(x, empty)
     return MEAN.otherwise(x, empty) if y is None else y
 
@@ -321,7 +321,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_sqrt(sf.Ragged(np.array([1.0, 2.0, 3.0, 2.0]), [4]))
     array([4.])
     """
-    enter = SQRT.door.enter
+    enter = SQRT.path.enter
     y: Reduced = enter(x, empty)
     return SQRT.otherwise(x, empty) if y is None else y
 
@@ -368,7 +368,7 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     >>> sf.reduce_prod(sf.Ragged(np.array([2.0, 3.0, 4.0]), [2, 0, 1]))
     array([6., 1., 4.])
     """
-    enter = PROD.door.enter
+    enter = PROD.path.enter
     y: Reduced = enter(x, empty)
     return PROD.otherwise(x, empty) if y is None else y
 
@@ -413,6 +413,6 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
-    enter = LOGSUMEXP.door.enter
+    enter = LOGSUMEXP.path.enter
     y: Reduced = enter(x, empty)
     return LOGSUMEXP.otherwise(x, empty) if y is None else y

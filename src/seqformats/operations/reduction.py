@@ -11,12 +11,11 @@ import numpy as np
 from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
-from ..doors.door import NO_DOOR
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
+from ..gradients.operation import NO_PATH, Call, Operand, Pullback, operand, to_be_summed, with_rule
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, name_of
@@ -86,18 +85,20 @@ class Reduction:
         self.sums = sums
         self.in_one_array = isinstance(values, Calculation)  # others read the arrays of a list where they are
         self.by_column = True  # each number of an item is reduced as if it were alone
-        self.door = getattr(values, "door", NO_DOOR)
-        if self.door is not NO_DOOR:
-            self.door.default = (default,)
+        self.path = getattr(values, "path", NO_PATH)
+        if self.path is not NO_PATH:
+            self.path.let_default(default)
+        if isinstance(values, Calculation):
+            values.default = (default,)
         self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
-        y: Reduced = self.door.enter(x, empty)
+        y: Reduced = self.path.enter(x, empty)
         return self.otherwise(x, empty) if y is None else y
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
-        """The same of what has not come through the door, where its function has begun."""
+        """The same without the fast path, which the public function has tried."""
         if empty is self.default and isinstance(x, Encoding) and issubclass(type(x), Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)
@@ -162,7 +163,7 @@ class Reduction:
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function of their gradients, where there is one."""
         assert self.pullback is not None
-        values = self.door.enter(x, self.default)  # no graph sees it, so what has one may go through
+        values = self.path.enter(x, self.default)  # no graph sees it, so what has one may go through
         if values is None:
             values = self.values(x, False)
         return values, self.pullback(x, values)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .. import registry
+from .. import core, registry
 from ..arrays import Array, distinct, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored
@@ -15,13 +15,12 @@ from ..converters.layouts import lod_to_ragged
 from ..errors import BATCH
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
 from ..formats.annotations import Index
-from ..formats.encoding import PICK
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
 from ..formats.trees import is_tree
-from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, rows_or_batch, through
+from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, quickly_by, rows_or_batch
 from ..launch.kernel import kernel
 from .annotations import T
 from .over import name_of
@@ -30,7 +29,7 @@ sum_copies = kernel("sum_copies")
 
 
 @registry.provides("select")
-@through(PICK)
+@quickly_by(core.pick)
 def select(x: T, index: Index, level: int = 0) -> Call[T]:
     """Some sequences of a level.
 

@@ -38,7 +38,7 @@ def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
     return picked(x, _places(x, seed), x._structure)(x, True)
 
 
-SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True, door=Taking("shuffle", "pick_rows", "shuffle_items"))
+SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True, path=Taking("shuffle", "pick_rows", "shuffle_items"))
 
 
 @SHUFFLE.of

@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .. import core
 from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
-from ..doors.door import SpreadingOut
 from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import B
-from .over import Calculation, combined, in_one_array, layout_for, learned_of, name_of, rows_like
+from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like, teach
 from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
@@ -29,7 +29,7 @@ class _Softmax(Operation):
 
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
-        self.back = SpreadingOut((log,), ALIKE=1, ARRAYS=2, LAID=3)
+        self.back = core.Spread((log,), alike=True, arrays=2, laid=(0, 1))
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True, long=pieces.powers)
         super().__init__(self.values, self._rule, second_order=second_order, by_column=True, sums=True)
 
@@ -44,8 +44,8 @@ class _Softmax(Operation):
         def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
             dx = shape._with_data(library.astype(slopes_of(shape, kept, slopes, self.log), name))
-            if library.has_doors and made == name:
-                learned_of(self.back, softmax_back, shape, (slopes, kept), dx)
+            if made == name:
+                teach(self.back, softmax_back, (slopes, kept), out.dtype)
             return dx
 
         return y, Back(pullback, self.back, shape, kept)
@@ -116,7 +116,7 @@ def softmax(x: B) -> B:
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([0., 1., 1.])
     """
-    enter = SOFTMAX.door.enter
+    enter = SOFTMAX.path.enter
     y: B = enter(x)
     return SOFTMAX.otherwise(x) if y is None else y
 
@@ -152,7 +152,7 @@ def log_softmax(x: B) -> B:
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([-900.,    0.,    0.])
     """
-    enter = LOG_SOFTMAX.door.enter
+    enter = LOG_SOFTMAX.path.enter
     y: B = enter(x)
     return LOG_SOFTMAX.otherwise(x) if y is None else y
 
@@ -161,7 +161,7 @@ _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True, long=pieces.run
 
 
 _cumsum, _cumsum_back = _cumsums
-_back_through = SpreadingOut((1,), ALIKE=1, ARRAYS=1, LAID=1)
+_back_through = core.Spread((1,), alike=True, laid=[0])
 
 
 def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
@@ -171,8 +171,8 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
 
     def pullback(dy: Encoding) -> Any:
         dx = linear(_cumsum_back, _cumsum, dy)
-        if library_of(dx._sample()).has_doors and dx._in_one_array:
-            learned_of(_back_through, _cumsum_back.kernel, shape, (dy.data,), dx)
+        if dy._in_one_array and dx._dtype == dy._dtype:
+            teach(_back_through, _cumsum_back.kernel, (dy.data,), dx._dtype)
         return dx
 
     return y, Back(pullback, _back_through, shape)
@@ -217,6 +217,6 @@ def cumsum(x: B) -> B:
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([1, 3, 6, 4])
     """
-    enter = CUMSUM.door.enter
+    enter = CUMSUM.path.enter
     y: B = enter(x)
     return CUMSUM.otherwise(x) if y is None else y

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, Library, library_of
 from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
-from ..doors.door import Calculating, OfKernel, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Back, Pullback, linear
-from ..launch.kernel import Kernel, Work, kernel
+from ..launch.kernel import Work, kernel
 from . import pieces
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
@@ -29,9 +29,9 @@ sums_of = [
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
 
-repeating = SpreadingOut((), MOVES=1, ARRAYS=1)
-"""The door of `repeated`."""
-_repeating_alike = SpreadingOut((), MOVES=1, ALIKE=1, ARRAYS=1)
+repeating = core.Spread(moves=True)
+"""The fast path of `repeated`."""
+_repeating_alike = core.Spread(moves=True, alike=True)
 
 
 def summed(x: Encoding, mode: int = SUM) -> Array:
@@ -58,20 +58,10 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
     if row and structure.n:
         repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
-    if library.has_doors and out is None:
-        learn_moves(repeat_rows, (repeating, _repeating_alike), shape, rows, y)
+    if out is None:
+        for path in (repeating, _repeating_alike):
+            repeat_rows.teach(path, (dtype,), dtype)
     return y
-
-
-def learn_moves(
-    moved_by: Kernel, doors: Iterable[OfKernel], x: Encoding, rows: Array | None, result: Any, *options: int
-) -> None:
-    """Let doors learn that a kernel has moved `rows`, or those of an encoding."""
-    given = x._dtype if rows is None else rows.dtype
-    for door in doors:
-        if not door.knows(given):
-            args = (x, *options) if rows is None else (x, rows)
-            door.learn(args, result, Plan((given,), moved_by, None, given))
 
 
 def places_of(x: Encoding, values: Array) -> Array:
@@ -113,8 +103,8 @@ class _AtEnd:
 
     def __init__(self, last: int) -> None:
         self.last = last
-        self.door = Calculating((last, 0), MOVES=1)
-        self.back = SpreadingOut((last, 1), MOVES=1, CLEARED=1, ALIKE=1, ARRAYS=1)
+        self.path = core.Calculate((last, 0), moves=True)
+        self.back = core.Spread((last, 1), moves=True, cleared=True, alike=True)
         """That of `placed_at_end`."""
 
     def __call__(self, x: Encoding, finish: bool = True) -> Array:
@@ -125,8 +115,7 @@ class _AtEnd:
         row = math.prod(item) * dtype.itemsize
         if row and n:
             end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, Work(n, n))
-        if library.has_doors:
-            learn_moves(end_rows, [self.door], x, None, out)
+        end_rows.teach(self.path, (dtype,), dtype)
         return out
 
 
@@ -142,8 +131,7 @@ def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
     if row and n:
         end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
     y: Encoding = shape._with_data(out)
-    if library.has_doors:
-        learn_moves(end_rows, [items_at_end[last].back], shape, rows, y)
+    end_rows.teach(items_at_end[last].back, (rows.dtype,), rows.dtype)
     return y
 
 
@@ -155,9 +143,9 @@ def sum_pullback(mode: int) -> Callable[[Encoding, Array], Pullback]:
 
     def pullback(x: Encoding, _: Array) -> Pullback:
         shape = without_data(x)
-        return Back(lambda rows: spread(rows, shape, mode), door, shape)
+        return Back(lambda rows: spread(rows, shape, mode), path, shape)
 
-    door = _repeating_alike if mode == SUM else _spread_rows[mode].door
+    path = _repeating_alike if mode == SUM else _spread_rows[mode].path
     return pullback
 
 
@@ -175,7 +163,7 @@ def extreme_pullback(x: Encoding, values: Array) -> Pullback:
     def pullback(dy: Array) -> Any:
         return linear(placed, lambda dz: items_at(dz, places, each), dy)
 
-    return Back(pullback, _spread_places.door, shape, places)
+    return Back(pullback, _spread_places.path, shape, places)
 
 
 def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
@@ -198,6 +186,6 @@ def slopes_pullback(back: Spreading) -> Callable[[Encoding, Array], Pullback]:
         kept = [library.astype(in_one_array(x).data, made)]
         if back.others > 1:
             kept.append(library.alias(values))
-        return Back(lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name), back.door, shape, *kept)
+        return Back(lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name), back.path, shape, *kept)
 
     return pullback

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import convert, restored
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
-from ..doors.door import Calculating
 from ..errors import DEVICES, MIXED, SHAPE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
@@ -22,7 +22,6 @@ from ..gradients.operation import Call, Operation, Pullback, linear, operand, op
 from ..launch.kernel import Work, kernel
 from .annotations import B
 from .over import in_one_array, name_of, rows_like
-from .spread import learn_moves
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
 
@@ -42,12 +41,11 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
         args = (z._layout(), before, after, 0 if filling is None else 1)
         window_rows.start(library, (data,), (out,), args, row, structure)
     y: Any = x._with_data(out)
-    if library.has_doors and filling is None:
-        learn_moves(window_rows, [_widening], x, None, y, before, after)
+    window_rows.teach(_widening, (z._dtype,), z._dtype)
     return y
 
 
-_widening = Calculating((0,), MOVES=1, BY_ITEM=1, WIDENS=1)
+_widening = core.Calculate((0,), moves=True, by_item=True, widens=True)
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
@@ -85,7 +83,7 @@ WINDOW = Operation(
     _forward,
     _rule,
     check=lambda _, before, after: (at_least(before, "before", 0), at_least(after, "after", 0)),
-    door=_widening,
+    path=_widening,
 )
 NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
 
@@ -130,7 +128,7 @@ def window(x: B, before: int, after: int) -> B:
            [1, 2, 0],
            [0, 3, 0]])
     """
-    enter = WINDOW.door.enter
+    enter = WINDOW.path.enter
     y: B = enter(x, before, after)
     return WINDOW.otherwise(x, before, after) if y is None else y
 

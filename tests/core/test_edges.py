@@ -1,6 +1,5 @@
-"""Doors before conversions and constructors: each against the general way, and what it must leave alone."""
+"""What fast paths must see or leave alone: odd arrays, changes of what is shared, threads, what users register."""
 
-import contextlib
 import copy
 import gc
 import pickle
@@ -11,62 +10,20 @@ import weakref
 import leaks
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import DTYPES
+from test_fast_paths import check
 
 import seqformats as sf
-from seqformats import registry
-from seqformats.doors import lay, world
-from seqformats.doors.door import same
-from seqformats.formats.encoding import entrance_of_lengths, entrance_of_lists, not_entered
+from seqformats import core, registry
 from seqformats.launch import threads
-from seqformats.native import words
+from seqformats.launch.kernel import add_kernel, kernel
 
 pytestmark = [
-    pytest.mark.passes("compiled", reason="doors are machine code"),
+    pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
+    pytest.mark.passes("compiled", reason="fast paths run machine code"),
     pytest.mark.usefixtures("without_limits"),
 ]
 
 TARGETS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
-STRUCTURED = np.dtype([("a", "i4"), ("b", "f8", (2,))])
-ENTRANCES = (entrance_of_lengths, entrance_of_lists)
-
-
-@contextlib.contextmanager
-def no_doors():
-    """The general way alone."""
-    learn, ways = registry.service("learn_conversion"), [(e, e.enter, e.learn) for e in ENTRANCES]
-    doors = dict(registry.entrances)
-    registry.entrances.clear()
-    registry._services["learn_conversion"] = not_entered
-    for entrance in ENTRANCES:
-        entrance.enter = entrance.learn = not_entered
-    try:
-        yield
-    finally:
-        registry._services["learn_conversion"] = learn
-        registry.entrances.update(doors)
-        for entrance, enter, learns in ways:
-            entrance.enter, entrance.learn = enter, learns
-
-
-def outcome(function):
-    """What a call gives: a result, or its error in words."""
-    try:
-        return function()
-    except Exception as error:
-        return type(error), str(error)
-
-
-def alike(function):
-    """A call three times, with doors that learn meanwhile, and by the general way: the same each time."""
-    with no_doors():
-        expected = outcome(function)
-    for _ in range(3):
-        found = outcome(function)
-        assert found == expected if isinstance(expected, tuple) else same(found, expected)
-    return found
 
 
 def arrays(lengths, item=(), dtype="f4"):
@@ -77,7 +34,7 @@ def arrays(lengths, item=(), dtype="f4"):
 
 
 def opened():
-    """All ways of all doors that a plain batch takes."""
+    """Have fast paths told of all kernels that plain batches take."""
     for item in ((), (3,)):
         for lengths in ([2, 0, 3], [2, 2]):
             seqs = arrays(lengths, item)
@@ -96,106 +53,16 @@ def all_open():
     opened()
 
 
-lengths_of = st.lists(st.integers(0, 6), max_size=7)
-every_dtype = st.sampled_from([*DTYPES, STRUCTURED])
-every_item = st.sampled_from([(), (1,), (3,), (2, 2), (0,), (5, 0), (33,)])
-
-
-def test_doors_are_open():
+def test_plain_calls_go_by_them():
     """So that the tests below compare what they mean to compare."""
+    opened()
     seqs = arrays([2, 0, 3], (3,))
     for target in TARGETS:
-        assert registry.entrances[target](seqs) is not None
+        assert registry.entrances[target].convert(seqs) is not None
         for source in (sf.List, *TARGETS):
-            assert registry.entrances[target](sf.convert(seqs, source)) is not None
-        assert not lay._doors[target].wrong
-    assert entrance_of_lists.enter(seqs) is not None
-    assert entrance_of_lengths.enter(sf.Ragged(np.zeros(2), [2]))
-
-
-# --- against the general way -----------------------------------------------------------------------------------------
-
-
-@settings(max_examples=150, deadline=None)
-@given(lengths_of, every_item, every_dtype, st.sampled_from(TARGETS), st.sampled_from([list, tuple]))
-def test_lists(lengths, item, dtype, target, kind):
-    seqs = kind(arrays(lengths, item, dtype))
-    made = alike(lambda: sf.convert(seqs, target))
-    if lengths:
-        assert made._structure.lengths.tolist() == lengths
-        assert [a.tobytes() for a in sf.convert(made, sf.List).items] == [a.tobytes() for a in seqs]
-
-
-@settings(max_examples=250, deadline=None)
-@given(
-    lengths_of,
-    every_item,
-    every_dtype,
-    st.sampled_from((sf.List, *TARGETS, "left", "wide")),
-    st.sampled_from(TARGETS),
-    st.booleans(),
-)
-def test_layouts(lengths, item, dtype, source, target, ordered):
-    seqs = arrays(lengths, item, dtype)
-
-    def made():
-        if source == "left":
-            x = sf.convert(seqs, sf.Masked, side="left", width=7)
-        elif source == "wide":
-            x = sf.convert(seqs, sf.Padded, width=7)
-        else:
-            x = sf.convert(seqs, source)
-        if ordered:
-            assert x._structure.order is not None
-        y = sf.convert(x, target)
-        assert y._structure is x._structure or not x._structure.stable
-        if target in (sf.Padded, sf.Packed):
-            assert y._indices is y._structure.order.indices
-        return y
-
-    alike(made)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.integers(-1, 6) | st.sampled_from([2**70, True, 1.5, np.int32(2)]), max_size=6),
-    st.integers(0, 12),
-    every_item,
-    every_dtype,
-    st.sampled_from(["list", "tuple", "int64", "int32", "strided", "object"]),
-    st.sampled_from([sf.Ragged, sf.Masked]),
-    st.booleans(),
-)
-def test_constructors(lengths, rows, item, dtype, how, kind, fits):
-    if fits:
-        lengths = [length for length in lengths if type(length) is int and 0 <= length < 7]
-        rows = sum(lengths)
-    given = tuple(lengths) if how == "tuple" else lengths
-    try:
-        if how in ("int64", "int32", "object"):
-            given = np.array(lengths, how)
-        elif how == "strided":
-            given = np.repeat(np.array(lengths, np.int64), 2)[::2]
-    except (OverflowError, TypeError):
-        return
-    lead = (rows,) if kind is sf.Ragged else (len(lengths), 6)
-    data = np.zeros((*lead, *item), dtype)
-    x = alike(lambda: kind(data, given))
-    if isinstance(x, kind):
-        assert x.data is data
-        if isinstance(given, np.ndarray) and given.size:
-            given[0] += 1
-            assert not x.lengths.flags.writeable
-            assert x.lengths[0] == int(lengths[0])
-
-
-@settings(max_examples=100, deadline=None)
-@given(lengths_of, every_item, every_dtype, st.sampled_from([list, tuple]))
-def test_lists_of_arrays(lengths, item, dtype, kind):
-    seqs = kind(arrays(lengths, item, dtype))
-    x = alike(lambda: sf.List(seqs))
-    assert x.items == tuple(seqs)
-    alike(lambda: sf.softmax(sf.convert(seqs, sf.List)) if np.dtype(dtype).kind == "f" else x)
+            assert registry.entrances[target].convert(sf.convert(seqs, source)) is not None
+    assert core.list_of(seqs) is not None
+    assert core.construct(sf.Ragged(np.zeros(2), [2]))
 
 
 class Own(np.ndarray):
@@ -237,8 +104,8 @@ def odd_lists():
 @pytest.mark.parametrize("target", TARGETS)
 def test_odd_lists(what, target):
     seqs = odd_lists()[what]
-    alike(lambda: sf.convert(seqs, target))
-    alike(lambda: sf.List(seqs))
+    check(lambda: sf.convert(seqs, target))
+    check(lambda: sf.List(seqs))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -248,8 +115,8 @@ def test_a_list_of_a_kind_of_its_own_is_left_alone(target):
             return iter(self[::-1])
 
     seqs = Rows(arrays([2, 1], (3,)))
-    assert registry.entrances[target](seqs) is None
-    alike(lambda: sf.convert(seqs, target))
+    assert registry.entrances[target].convert(seqs) is None
+    check(lambda: sf.convert(seqs, target))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -270,7 +137,7 @@ def test_subclasses_of_encodings_are_left_alone(target):
 
     x = Own(np.zeros(5, "f4"), [2, 3])
     assert type(x) is Own
-    assert registry.entrances[target](x) is None
+    assert registry.entrances[target].convert(x) is None
 
 
 def test_constructing_again_replaces_what_is_there():
@@ -293,10 +160,10 @@ def test_an_order_is_made_once():
         y.indices.setflags(write=True)
 
 
-# --- what is told of doors -------------------------------------------------------------------------------------------
+# --- what fast paths are told ----------------------------------------------------------------------------------------
 
 
-def test_a_new_conversion_closes_the_doors():
+def test_a_conversion_of_a_user_takes_its_place():
     x = sf.Ragged(np.zeros(2), [2])
     table = dict(registry._conversions)
     try:
@@ -313,17 +180,16 @@ def test_a_new_conversion_closes_the_doors():
 
 def test_work_for_several_threads_is_left_to_them(monkeypatch):
     x = [np.zeros((3 << 20) // 4, "f4")] * 2
-    door = registry.entrances[sf.Ragged]
+    path = registry.entrances[sf.Ragged].convert
     before = threads._chosen
     try:
         sf.set_num_threads(1)
-        assert door(x) is not None
-        assert world.common()[words.MOST] == 1 << 25
+        assert path(x) is not None
         sf.set_num_threads(2)
-        assert door(x) is None
-        assert door(x[:1]) is not None
+        assert path(x) is None
+        assert path(x[:1]) is not None
         sf.set_num_threads(1)
-        assert door([x[0]] * 11) is None
+        assert path([x[0]] * 11) is None
     finally:
         sf.set_num_threads(before)
 
@@ -335,18 +201,18 @@ def calls():
     seqs = arrays([2, 0, 3], (3,))
     data, lengths = np.concatenate(seqs), np.array([2, 0, 3])
     found = {"Ragged": lambda: sf.Ragged(data, lengths), "Ragged of a list": lambda: sf.Ragged(data, [2, 0, 3])}
-    found["wrong lengths"] = lambda: entrance_of_lengths.enter(object.__new__(sf.Ragged))
+    found["wrong lengths"] = lambda: core.construct(object.__new__(sf.Ragged))
     found["List"] = lambda: sf.List(seqs)
     batch = sf.List(seqs)
     found["look"] = batch._look
     for target in TARGETS:
-        door = registry.entrances[target]
-        found[f"list, {target.__name__}"] = lambda door=door: door(seqs)
-        found[f"no list, {target.__name__}"] = lambda door=door: (door([seqs[0], 1]), door(3), door([]), door(data))
-        found[f"List, {target.__name__}"] = lambda door=door: door(batch)
+        path = registry.entrances[target].convert
+        found[f"list, {target.__name__}"] = lambda path=path: path(seqs)
+        found[f"no list, {target.__name__}"] = lambda path=path: (path([seqs[0], 1]), path(3), path([]), path(data))
+        found[f"List, {target.__name__}"] = lambda path=path: path(batch)
         for source in TARGETS:
             x = sf.convert(seqs, source)
-            found[f"{source.__name__}, {target.__name__}"] = lambda door=door, x=x: door(x)
+            found[f"{source.__name__}, {target.__name__}"] = lambda path=path, x=x: path(x)
     return found, [
         seqs[0],
         seqs[1],
@@ -400,3 +266,46 @@ def test_a_list_may_change_while_it_is_read():
     finally:
         done.set()
         other.join()
+
+
+FAMILIES = {
+    "check_lengths": lambda x: sf.Ragged(x.data, [2, 3]),
+    "copy_blocks": lambda x: sf.convert(x, sf.Masked),
+    "pad_blocks": lambda x: sf.convert(x, sf.Padded),
+    "sort_lengths": lambda x: sf.convert(
+        x._sealed(x.data, x._structure.__class__.of_lengths(np.array([2, 3]))), sf.Packed
+    ),
+    "sum_rows": sf.reduce_sum,
+    "softmax_rows": sf.softmax,
+    "reverse_rows": sf.reverse,
+    "repeat_rows": lambda x: sf.expand_as(x.data[:2], x),
+    "pick_sequences": lambda x: x[[1, 0]],
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_kernel_of_a_user_is_called(name, monkeypatch):
+    x = sf.Ragged(np.arange(10.0).reshape(5, 2), [2, 3])
+    for _ in range(3):
+        FAMILIES[name](x)
+    called, own = [], kernel(name)
+    body = own.load().cpu
+    from seqformats.native.code import by_numba
+
+    compiled = by_numba(name)
+
+    def mine(*args):
+        called.append(name)
+        return compiled(*args)
+
+    assert body is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(own, "functions", dict(own.functions))
+        add_kernel(name, "cpu", mine)
+        for _ in range(3):
+            FAMILIES[name](x)
+        assert len(called) == 3
+    own.forget()
+    for _ in range(3):
+        FAMILIES[name](x)
+    assert len(called) == 3

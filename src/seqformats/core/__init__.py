@@ -1,0 +1,55 @@
+"""Fast paths for small batches, in an extension that is written in Cython.
+
+A call on a small batch takes less time than the Python between its checks and its kernel.  So the usual calls (a
+constructor, a conversion, an operation that is one kernel, indexing) are tried here first: ``core.construct(x)`` and
+the others do what the Python code after them would do, or give None.  What the extension knows of the library it is
+told: classes by `use_encodings`, the addresses of kernels by `launch.kernel`.  A kernel or conversion that a user
+registers takes that away again.
+
+The extension is built where the package is installed from its sources and a C compiler is there (`build`), and is part
+of wheels.  Without it all names here stand for functions that give None, and everything is done in Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from . import absent
+
+extension: Any = None
+"""The extension; None where there is none."""
+with contextlib.suppress(ImportError):
+    from . import fast  # type: ignore[attr-defined, unused-ignore]
+
+    extension = fast
+
+_of: Any = absent if extension is None else extension
+NAMES: frozenset[str] = frozenset(_of.NAMES)
+"""The kernels that several fast paths use, which `use_kernel` takes."""
+Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion
+construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
+pick, repeat = _of.pick, _of.repeat
+use_kernel, use_at_most, use_encodings, use_torch = _of.use_kernel, _of.use_at_most, _of.use_encodings, _of.use_torch
+knows_dtype, switch = _of.knows_dtype, _of.switch
+
+SHARED = 4 << 20
+"""Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
+ANY_SIZE = 1 << 25
+"""Bytes above which Python always does it: there memory may be used again, see `arrays.numpy`."""
+
+
+def with_threads(count: int) -> None:
+    """Let fast paths, which work on one thread, in for what one thread does."""
+    use_at_most(ANY_SIZE if count == 1 else SHARED - 1, SHARED - 1)
+
+
+@contextlib.contextmanager
+def off() -> Iterator[None]:
+    """Do everything in Python for a while, in all threads: for tests, and to find out what fast paths are worth."""
+    switch(False)
+    try:
+        yield
+    finally:
+        switch(True)

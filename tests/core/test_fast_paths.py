@@ -1,0 +1,213 @@
+"""Fast paths make what Python makes, bit for bit, or leave it alone; they add no reference and take no memory."""
+
+import functools
+import gc
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+from seqformats import core
+from seqformats.formats import Encoding
+from seqformats.formats.structure import Structure
+
+pytestmark = pytest.mark.skipif(core.extension is None, reason="the extension is not built here")
+
+KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+DTYPES = ["f4", "f8", "i8", "i4", "u1", "?", "f2", "c8", "M8[ns]", "S5", ">f4", [("a", "i4"), ("b", "f8")]]
+
+
+@st.composite
+def batches(draw):
+    """Data, lengths and a `Ragged` of them: all dtypes, items of every shape, empties."""
+    lengths = draw(st.lists(st.integers(0, 7), max_size=8))
+    item = draw(st.sampled_from([(), (1,), (3,), (4,), (2, 5), (0,), (33,)]))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    count, width = sum(lengths), int(np.prod(item, dtype=int))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    junk = rng.integers(0, 2 if dtype.kind == "b" else 120, max(count * width, 1) * dtype.itemsize, np.uint8)
+    data = np.frombuffer(junk.tobytes(), dtype, count=count * width).reshape(count, *item)
+    return data, lengths, sf.Ragged(data, lengths)
+
+
+def same(a, b):
+    """Are both equal to the bit, frozen flags included?"""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        flags = [(x.flags.c_contiguous, x.flags.aligned, x.flags.writeable) for x in (a, b)]
+        return a.dtype == b.dtype and a.shape == b.shape and flags[0] == flags[1] and a.tobytes() == b.tobytes()
+    if isinstance(a, Structure):
+        parts = ("lengths", "offsets", "n", "rows", "longest", "stable")
+        return all(same(getattr(a, name), getattr(b, name)) for name in parts)
+    if isinstance(a, Encoding):
+        slots = {name for base in type(a).__mro__ for name in vars(base).get("__slots__", ())} - {"__weakref__"}
+        return all(same(getattr(a, name), getattr(b, name)) for name in slots)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if hasattr(a, "untyped_storage"):
+        return a.dtype == b.dtype and a.shape == b.shape and bytes(a.numpy().data) == bytes(b.numpy().data)
+    return a == b
+
+
+def outcome(call):
+    try:
+        return call()
+    except Exception as error:  # of any kind: the message is compared
+        return f"{type(error).__name__}: {error}"
+
+
+def check(call):
+    """The same with fast paths and without; again, since Python tells them of kernels and dtypes."""
+    with core.off(), np.errstate(all="ignore"):
+        expected = outcome(call)
+    for _ in range(2):
+        with np.errstate(all="ignore"):
+            found = outcome(call)
+        assert same(found, expected)
+
+
+def fresh(x):
+    """The same over a structure of which no order is known."""
+    return x._sealed(x.data, Structure(x._structure.lengths, x._structure.offsets, x._structure.longest), *x._form())
+
+
+def lod_of(x):
+    return sf.LoD(x.data, [x.offsets])
+
+
+@given(batches(), st.integers(0, 10))
+def test_constructors(batch, odd):
+    data, lengths, x = batch
+    given = [
+        *(lengths, tuple(lengths), np.array(lengths, np.int64), np.array(lengths, np.int32), [*lengths, 0]),
+        *([k + 1 for k in lengths], [-1, *lengths], [float(k) for k in lengths], np.array(lengths * 2, np.int64)[::2]),
+        *(list(map(np.int64, lengths)), np.array([lengths], np.int64)),
+    ][odd]
+    check(lambda: sf.Ragged(data, given))
+    wide = sf.convert(x, sf.Masked).data
+    for side in ("right", "left", "up"):
+        check(lambda side=side: sf.Masked(wide, given, side))
+    arrays = np.split(data, np.cumsum(lengths)[:-1]) if lengths else []
+    odd_arrays = [arrays, tuple(arrays), [*arrays, np.zeros((1, 9))], [*arrays, None], [*arrays, data[:, None]]]
+    check(lambda: sf.List(odd_arrays[odd % 5]))
+    check(lambda: sf.List(odd_arrays[odd % 5], data))
+
+
+@given(batches(), st.sampled_from(KINDS), st.sampled_from(KINDS))
+def test_conversions(batch, source, target):
+    data, lengths, x = batch
+    y = sf.convert(x, source)
+    for made in (y, fresh(y), fresh(sf.convert(x, sf.Masked, side="left", width=9))):
+        check(lambda made=made: sf.convert(made, target))
+    arrays = np.split(data, np.cumsum(lengths)[:-1]) if lengths else []
+    for bare in (arrays, tuple(arrays), [*arrays, data[:0]], [*arrays, 1], sf.List(arrays, data)):
+        check(lambda bare=bare: sf.convert(bare, target))
+
+
+CALCULATIONS = {
+    **{
+        name: getattr(sf, f"reduce_{name}")
+        for name in ("sum", "mean", "max", "min", "prod", "logsumexp", "first", "last")
+    },
+    **{name: getattr(sf, name) for name in ("softmax", "log_softmax", "cumsum", "reverse", "run_starts")},
+    "windows": lambda x: sf.window(x, 1, 2),
+    "none else": lambda x: sf.reduce_max(x, empty=0.0),
+    "wrong": lambda x: sf.window(x, -1, 2),
+}
+
+
+@pytest.mark.parametrize("name", CALCULATIONS)
+@given(batches(), st.sampled_from(KINDS))
+def test_calculations(name, batch, kind):
+    _, _, x = batch
+    for y in (sf.convert(x, kind), sf.convert(x, sf.Masked, side="left", width=9), lod_of(x)):
+        check(lambda y=y: CALCULATIONS[name](y))
+
+
+GRADIENTS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_first", "reduce_last", "softmax", "log_softmax")
+
+
+@pytest.mark.parametrize("name", [*GRADIENTS, "cumsum", "reverse", "reduce_logsumexp", "reduce_prod"])
+@given(batches(), st.sampled_from(KINDS))
+def test_gradients(name, batch, kind):
+    lengths = batch[1]
+    rows = np.random.default_rng(0).standard_normal((sum(lengths), 3)).astype("f4")
+    for y in (sf.convert(sf.Ragged(rows, lengths), kind), lod_of(sf.Ragged(rows, lengths))):
+        z, pullback = sf.vjp(getattr(sf, name), y)
+        check(lambda z=z, pullback=pullback: pullback(z))
+
+
+@given(batches(), st.sampled_from(KINDS))
+def test_spreading(batch, kind):
+    data, lengths, x = batch
+    y = sf.convert(x, kind)
+    for rows in (data[:1].repeat(len(lengths), 0), np.ones((len(lengths), 2)), np.ones(len(lengths) + 1), data):
+        check(lambda rows=rows: sf.expand_as(rows, y))
+        check(lambda rows=rows: sf.expand_as(rows, lod_of(x)))
+        check(lambda rows=rows: sf.expand(rows, y))
+
+
+@given(batches(), st.data())
+def test_indexing(batch, data):
+    _, lengths, x = batch
+    n = len(lengths)
+    bounds = st.none() | st.integers(-n - 2, n + 2)
+    numbers = st.lists(st.integers(-n - 1, n), max_size=5)
+    arrays = numbers.map(lambda found: np.array(found, np.int64))
+    odd = st.sampled_from([[True] * n, np.array([True] * n), [1.0], 1.0, None, "a", [2**70], 2**70, True])
+    slices = st.builds(slice, bounds, bounds, bounds)
+    index = data.draw(numbers | arrays | st.integers(-n - 2, n + 1) | slices | odd)
+    counts = data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n).map(np.array) | st.integers(-1, 3) | odd)
+    for y in (x, sf.convert(x, sf.Masked), sf.convert(x, sf.Padded)):
+        check(lambda y=y: y[index])
+        check(lambda y=y: sf.repeat(y, counts))
+
+
+# --- what may not change ----------------------------------------------------------------------------------------------
+
+
+def calls_of(data):
+    """Of every family some calls, plain ones and mistakes."""
+    x = sf.Ragged(data, [15] * 8)
+    arrays = [x.data[15 * i : 15 * i + 15] for i in range(8)]
+    padded, rows = sf.convert(x, sf.Padded), x.data[:8]
+    deep = sf.LoD(data, [x.offsets])
+    calls = [
+        *[lambda to=to: sf.convert(arrays, to) for to in KINDS],
+        *[lambda to=to: sf.convert(padded, to) for to in KINDS],
+        *[lambda to=to: sf.convert(sf.List(arrays), to) for to in KINDS],
+        *[functools.partial(f, y) for f in (sf.reduce_sum, sf.softmax, sf.reverse) for y in (x, padded, deep)],
+        lambda: sf.Ragged(data, [15] * 8),
+        lambda: sf.window(x, 1, 1),
+        lambda: sf.expand_as(rows, padded),
+        lambda: sf.expand(rows, x),
+        *[lambda i=i: x[i] for i in ([1, 3], 2, slice(1, 3))],
+        lambda: sf.repeat(x, 2),
+        lambda: core.construct(x),
+        lambda: core.pick(x, [99]),
+        lambda: core.list_of([data, 1]),
+    ]
+    return calls, [x, data, x._structure, x._dtype, x._structure.lengths, arrays[0], padded._structure.order, rows]
+
+
+def test_references_and_memory():
+    calls, watched = calls_of(np.zeros((120, 16), np.float32))
+    counts, sizes = [], []
+    tracemalloc.start()
+    try:
+        for repeats in (50, 3000):  # 10^5 calls
+            for call in calls:
+                for _ in range(repeats):
+                    call()
+            gc.collect()
+            counts.append([sys.getrefcount(thing) for thing in watched])
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert counts[0] == counts[1]
+    assert sizes[1] - sizes[0] < 10000  # fewer bytes than calls
