@@ -894,6 +894,18 @@ def ctc_align(b):
 
 
 @call
+def ctc_loss(b):
+    if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
+        return None
+    blank = int(b.rng.integers(b.data.shape[1]))
+    tokens = [c for c in range(b.data.shape[1]) if c != blank]
+    labels = [b.rng.choice(tokens, b.rng.integers(0, 1 + length)) for length in b.lengths]
+    options = {"blank": blank, "normalised": bool(b.rng.integers(2)), "zero_infinity": True}
+    options |= {"reduction": ["none", "sum", "mean"][b.rng.integers(3)]}
+    return lambda x: (sf.ctc_loss(x, labels, **options), gradient(sf.ctc_loss, x, labels, **options)), b.x
+
+
+@call
 def ctc_beam_search(b):
     if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
         return None

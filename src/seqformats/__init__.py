@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy
+    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy, ctc_loss
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .health import doctor
@@ -182,6 +182,7 @@ __all__ = [
     "ctc_align",
     "ctc_beam_search",
     "ctc_greedy",
+    "ctc_loss",
     "cu_seqlens",
     "cumsum",
     "cut",
@@ -337,6 +338,7 @@ _LATER = {
     "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
+    "ctc_loss": "ctc",
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
