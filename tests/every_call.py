@@ -811,6 +811,13 @@ def levenshtein(b):
 
 
 @call
+def edits(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
+        return None
+    return lambda x, y: tuple(sf.edits(references=x, hypotheses=y)), b.x, sf.reverse(b.x)
+
+
+@call
 def minimum_bayes_risk(b):
     if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
         return None

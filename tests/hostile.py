@@ -269,6 +269,11 @@ def aligned(rng):
     return [found.tokens, found.frame_scores, found.times, found.ends, found.token_scores]
 
 
+def texts(rng):
+    """Words between spaces of all kinds, and half of a pair of surrogates."""
+    return [" ".join(rng.choice(["a", "b", "\u00e9", "\ud800", "\t", ""], small(rng)).tolist()) for _ in range(2)]
+
+
 def lost(rng):
     """A loss is no probability above 1, but where frames are no log-probabilities."""
     x, labels = given(rng, pick(rng, [batch, frames, frames, frames])), []
@@ -531,6 +536,10 @@ CALLS = {
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
     "attention": lambda rng: sf.attention(given(rng, batch), given(rng, batch), given(rng, batch), **sight(rng)),
+    "edits": lambda rng: tuple(sf.edits(references=given(rng, batch), hypotheses=given(rng, batch))),
+    "wer": lambda rng: tuple(
+        pick(rng, [sf.wer, sf.cer])(references=given(rng, texts), hypotheses=given(rng, texts))
+    ),
     "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
     "minimum_bayes_risk": lambda rng: sf.minimum_bayes_risk(
         given(rng, batch), *([] if rng.integers(2) else [given(rng, integers)])

@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.cut import cut, shift, truncate, truncate_pair
     from .operations.distance import levenshtein
     from .operations.dot_attention import attention
+    from .operations.error_rates import EditCounts, cer, edits, wer
     from .operations.expand import expand, expand_as, repeat
     from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
     from .operations.filter import filter, run_starts
@@ -129,6 +130,7 @@ __all__ = [
     "ConversionError",
     "DeviceError",
     "DiverseGroups",
+    "EditCounts",
     "ExponentialDecayLengthPenalty",
     "ForcedEnd",
     "ForcedPrefix",
@@ -169,6 +171,7 @@ __all__ = [
     "beam_step",
     "block_mask",
     "buckets",
+    "cer",
     "chunk",
     "concat",
     "conv",
@@ -187,6 +190,7 @@ __all__ = [
     "cumsum",
     "cut",
     "doctor",
+    "edits",
     "equal",
     "erase",
     "expand",
@@ -273,6 +277,7 @@ __all__ = [
     "unchunk",
     "unique",
     "vjp",
+    "wer",
     "window",
     "with_array",
     "with_flatten",
@@ -297,6 +302,7 @@ _LATER = {
     "CTCState": "ctc",
     "Constraint": "beam",
     "DiverseGroups": "beam",
+    "EditCounts": "operations.error_rates",
     "ExponentialDecayLengthPenalty": "beam",
     "ForcedEnd": "beam",
     "ForcedPrefix": "beam",
@@ -327,6 +333,7 @@ _LATER = {
     "beam_step": "beam",
     "block_mask": "operations.attention",
     "buckets": "operations.batch",
+    "cer": "operations.error_rates",
     "chunk": "operations.chunks",
     "concat": "operations.join",
     "conv": "operations.windows",
@@ -343,6 +350,7 @@ _LATER = {
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
     "doctor": "health",
+    "edits": "operations.error_rates",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
@@ -423,6 +431,7 @@ _LATER = {
     "unchunk": "operations.chunks",
     "unique": "operations.order",
     "vjp": "gradients.vjp",
+    "wer": "operations.error_rates",
     "window": "operations.windows",
     "with_array": "wrap",
     "with_flatten": "wrap",

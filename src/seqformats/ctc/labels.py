@@ -67,8 +67,8 @@ def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:
         above += 1
         if above > levels + 1:
             raise LEVELS(
-                f"labels are in {above} lists or more, one in the other, but the frames of a label in {levels}; there "
-                "may be one more, for several labels of a sequence"
+                f"labels are in {above} lists or more, one in the other, but the frames of each in {levels}, and "
+                "labels are in as many or, if a sequence has several, in one more"
             )
         if not all(isinstance(part, (list, tuple)) for part in parts):
             raise KIND("labels are in lists of the same depth, but a token or an array is beside a list of labels")
@@ -89,8 +89,8 @@ def _in_batch(given: Any, levels: int) -> tuple[Labels, Array | None]:
     outer = own._levels
     if len(outer) > levels + 1:
         raise LEVELS(
-            f"labels have {len(outer)} levels, but frames {levels}; there may be one more, for several labels of a "
-            "sequence"
+            f"labels have {len(outer)} levels, but frames {levels}, and labels have as many or, if a sequence has "
+            "several, one more"
         )
     several = np.diff(outer[-2].offsets) if len(outer) == levels + 1 else None
     if own.keeps_levels:

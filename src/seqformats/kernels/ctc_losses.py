@@ -58,9 +58,7 @@ def add_softmax(x: Array, grad: Array, place: int, numbers: Any, count: int) -> 
 
 
 @shared
-def add_softmaxes(
-    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, factor: float, width: int
-) -> None:
+def add_softmaxes(x: Array, out: LossOut, room: LossRoom, at: Layout, track: Track, factor: float, width: int) -> None:
     """Add the softmax of all frames, times a factor."""
     items = pointer(x)
     for t in range(track.length):
@@ -266,7 +264,7 @@ def of_sequence(
             if total > -math.inf:
                 factor += goals.factors[track.label]
     if goals.gradient != 0 and goals.logits != 0 and factor != 0:
-        add_softmaxes(x, goals, out, room, at, track, factor, width)
+        add_softmaxes(x, out, room, at, track, factor, width)
 
 
 @compiled

@@ -16,6 +16,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
+- `edits`     what edit distances begin with
 - `paths`     what the paths of a label have together
 - `warping`   what may be drawn of a row of scores
 - `choosing`  the best candidates of a beam
