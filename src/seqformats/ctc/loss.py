@@ -256,7 +256,8 @@ class Loss(NamedTuple):
             int(self.zero),
             int(gradient),
         )
-        room = LossRoom(frames.empty(units.room, "float64"), frames.empty(units.powers, _name(frames)))
+        traced = not here and on.kind(like) == "program"  # which takes no room
+        room = LossRoom(frames.empty(0 if traced else units.room, "float64"), frames.empty(units.powers, _name(frames)))
         inputs, args = (like, goals), (frames.at._layout(),)
         work = Work(units.begins.size - 1, units.work // width)
         ctc_losses.start_named(frames.library, inputs, (out, room), args, width, work, structure)
