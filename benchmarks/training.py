@@ -217,7 +217,7 @@ def of_labels(b: Batch, lengths: np.ndarray) -> Case:
     return Case(lambda: gradient(logits, ours), peers, exact=False)
 
 
-@operation("ctc_loss with its gradient", ("small", "wide", "skewed"), arrays=("PyTorch",), cuda=False)
+@operation("ctc_loss with its gradient", ("small", "wide", "text"), arrays=("PyTorch",), cuda=False)
 def _(b: Batch) -> Case:
     return of_labels(b, b.lengths)
 

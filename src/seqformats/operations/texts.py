@@ -25,7 +25,7 @@ def characters(texts: Sequence[str]) -> Ragged[Array]:
 def numbered(*batches: Sequence[Sequence[str]]) -> list[Ragged[Array]]:
     """The words of batches of sequences, each as a number that it has in all of them."""
     numbers: dict[str, int] = collections.defaultdict(itertools.count().__next__)
-    found = []
+    found: list[Ragged[Array]] = []
     for batch in batches:
         words = map(numbers.__getitem__, itertools.chain.from_iterable(batch))
         found.append(Ragged(np.fromiter(words, np.int64), list(map(len, batch))))
