@@ -537,9 +537,7 @@ CALLS = {
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
     "attention": lambda rng: sf.attention(given(rng, batch), given(rng, batch), given(rng, batch), **sight(rng)),
     "edits": lambda rng: tuple(sf.edits(references=given(rng, batch), hypotheses=given(rng, batch))),
-    "wer": lambda rng: tuple(
-        pick(rng, [sf.wer, sf.cer])(references=given(rng, texts), hypotheses=given(rng, texts))
-    ),
+    "wer": lambda rng: tuple(pick(rng, [sf.wer, sf.cer])(references=given(rng, texts), hypotheses=given(rng, texts))),
     "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
     "minimum_bayes_risk": lambda rng: sf.minimum_bayes_risk(
         given(rng, batch), *([] if rng.integers(2) else [given(rng, integers)])

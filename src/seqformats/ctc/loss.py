@@ -27,8 +27,8 @@ from .rows import LossGoals, LossOut, LossRoom
 ctc_losses, scale_rows = kernel("ctc_losses"), kernel("scale_rows")
 
 _REDUCTIONS = ("none", "sum", "mean")
-FEW = 1 << 16
-"""Places times frames, below which there is no work for several threads: about a millisecond."""
+FEW = 1 << 18
+"""Places times frames, below which there is no work for several threads: about two milliseconds."""
 _NOTHING: Array = frozen(np.empty(0, np.int64))
 
 
@@ -120,10 +120,12 @@ def ctc_loss(
     >>> sf.ctc_loss(frames, [[[1], []], [[1]]], reduction="none").round(3)
     array([0.446, 1.022, 0.105])
     >>> loss, back = sf.vjp(sf.ctc_loss, frames, [[1], [1]], normalised=False)
-    >>> loss.round(3), back(np.array(1.0)).data.round(3)
-    (array(0.276), array([[ 0.113, -0.113],
-           [ 0.113, -0.113],
-           [ 0.05 , -0.05 ]]))
+    >>> float(loss.round(3))
+    0.276
+    >>> back(np.array(1.0)).data.round(3)
+    array([[ 0.112, -0.112],
+           [ 0.112, -0.112],
+           [ 0.05 , -0.05 ]])
     """
     return _prepared(log_probs, labels, blank, normalised, reduction, zero_infinity).run()
 

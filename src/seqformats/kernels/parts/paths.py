@@ -85,16 +85,15 @@ def read_frames(x: Array, goals: Any, room: Any, at: Layout, track: Track, width
     """Find out the sums of the powers of all frames; False where one holds NaN or +inf."""
     for t in range(track.length):
         frame = (track.row + along(at, t)) * width
-        token, top = best_known(x, frame, width, 1)
-        if token < 0:
-            return False
         if goals.logits != 0:
-            log = 0.0
-            if top > -math.inf:
-                _, total = powers_of_any(x, frame, width, x)
-                log = math.log(np.float64(total))
-            room.values[track.tops + t] = top if top > -math.inf else 0.0
-            room.values[track.logs + t] = log
+            top, total = powers_of_any(x, frame, width, x)
+            none = top == -math.inf  # of float64 that are all -inf the sum is NaN too
+            if total != total and not (none and x.itemsize == 8):
+                return False
+            room.values[track.tops + t] = 0.0 if none else top
+            room.values[track.logs + t] = 0.0 if none else math.log(np.float64(total))
+        elif best_known(x, frame, width, 1)[0] < 0:
+            return False
     return True
 
 
