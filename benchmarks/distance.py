@@ -1,4 +1,4 @@
-"""Edit distances of pairs of sequences, tokens of a vocabulary of 30,000."""
+"""Edit distances of pairs of sequences, tokens of a vocabulary of 30,000, and error rates of texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import seqformats as sf
 
 from .cells import Case, operation
 from .data import Batch
-from .peers import rapidfuzz
+from .peers import jiwer, rapidfuzz
 
 EDITED = 0.3
 """The part of the tokens that is another one in the second sequence, whose length is that of another one, too."""
@@ -73,3 +73,35 @@ def _(b: Batch) -> Case:
     if b.name in ("tiny", "small"):
         peers["Python"] = lambda: np.array([in_python(*both) for both in zip(*lists, strict=True)])
     return Case(lambda: sf.levenshtein(x, y), peers)
+
+
+def texts_of(x: sf.Ragged) -> list[str]:
+    """A word for each token."""
+    return [" ".join(f"w{token}" for token in sequence) for sequence in x.to_nested()]
+
+
+@operation("wer", ["tiny", "small", "text"], arrays=("NumPy",), cuda=False)
+def _(b: Batch) -> Case:
+    said, wanted = (texts_of(x) for x in pair(b))
+    return Case(
+        lambda: sf.wer(references=wanted, hypotheses=said).rate,
+        {"jiwer": lambda: jiwer.wer([text or " " for text in wanted], said)},
+        read=np.float64,
+        exact=False,
+    )
+
+
+@operation("cer", ["tiny", "small", "text"], arrays=("NumPy",), cuda=False)
+def _(b: Batch) -> Case:
+    said, wanted = (texts_of(x) for x in pair(b))
+
+    def by_rapidfuzz() -> float:
+        edits = rapidfuzz.process.cpdist(wanted, said, scorer=rapidfuzz.distance.Levenshtein.distance)
+        return float(edits.sum() / sum(map(len, wanted)))
+
+    return Case(
+        lambda: sf.cer(references=wanted, hypotheses=said).rate,
+        {"jiwer": lambda: jiwer.cer(wanted, said), "rapidfuzz cpdist, no counts": by_rapidfuzz},
+        read=np.float64,
+        exact=False,
+    )

@@ -184,3 +184,45 @@ def _(b: Batch) -> Case:
         "padded": Peer(lambda: gradient(padded, theirs(block)), lambda y: plain(y[there])),
     }
     return Case(lambda: gradient(x.data, ours), peers, Limit(2 * b.bytes, b.bytes), exact=False)
+
+
+def of_labels(b: Batch, lengths: np.ndarray) -> Case:
+    """The loss of labels that a model has learnt somewhat, and its gradient; the peer pads, as it must."""
+    rng, width = np.random.default_rng(7), 32
+    counts = np.maximum(lengths // 5, 1)
+    x = sf.Ragged(rng.standard_normal((int(lengths.sum()), width)).astype(np.float32), lengths)
+    labels = sf.Ragged(rng.integers(1, width, counts.sum()), counts)
+    for i, label in enumerate(sf.convert(labels, sf.List).items):
+        begin = int(lengths[:i].sum())
+        spoken = np.sort(rng.choice(lengths[i], counts[i], replace=False))
+        best = np.zeros(lengths[i], int)
+        best[spoken] = label
+        x.data[np.arange(begin, begin + lengths[i]), best] += 6
+    masked = sf.convert(x, sf.Masked)
+    logits, block = b.put(x.data), b.put(masked.data)
+    flat, sizes, targets = (b.put(part) for part in (labels.data, lengths, counts))
+
+    def gradient(scores: Any, loss: Any) -> Any:
+        scores = scores.detach().requires_grad_()
+        loss(scores).backward()
+        return scores.grad
+
+    def ours(scores: Any) -> Any:
+        return sf.ctc_loss(sf.Ragged(scores, lengths), labels, normalised=False)
+
+    def theirs(scores: Any) -> Any:
+        return torch.nn.functional.ctc_loss(scores.log_softmax(-1).transpose(0, 1), flat, sizes, targets)
+
+    peers = {"padded": Peer(lambda: gradient(block, theirs), lambda y: plain(y)[masked.mask])}
+    return Case(lambda: gradient(logits, ours), peers, exact=False)
+
+
+@operation("ctc_loss with its gradient", ("small", "wide", "text"), arrays=("PyTorch",), cuda=False)
+def _(b: Batch) -> Case:
+    return of_labels(b, b.lengths)
+
+
+@operation("ctc_loss with its gradient, one length", ("small", "wide"), arrays=("PyTorch",), cuda=False)
+def _(b: Batch) -> Case:
+    """Where nothing is padded."""
+    return of_labels(b, np.full(b.n, b.rows // b.n))

@@ -839,6 +839,13 @@ def levenshtein(b):
 
 
 @call
+def edits(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
+        return None
+    return lambda x, y: tuple(sf.edits(references=x, hypotheses=y)), b.x, sf.reverse(b.x)
+
+
+@call
 def minimum_bayes_risk(b):
     if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
         return None
@@ -919,6 +926,18 @@ def ctc_align(b):
     targets = [b.rng.choice(tokens, b.rng.integers(0, 1 + length)) for length in b.lengths]
     options = {"blank": blank, "normalised": are_logs(b)}
     return lambda x: sf.ctc_align(x, targets, **options), b.x
+
+
+@call
+def ctc_loss(b):
+    if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
+        return None
+    blank = int(b.rng.integers(b.data.shape[1]))
+    tokens = [c for c in range(b.data.shape[1]) if c != blank]
+    labels = [b.rng.choice(tokens, b.rng.integers(0, 1 + length)) for length in b.lengths]
+    options = {"blank": blank, "normalised": bool(b.rng.integers(2)), "zero_infinity": True}
+    options |= {"reduction": ["none", "sum", "mean"][b.rng.integers(3)]}
+    return lambda x: (sf.ctc_loss(x, labels, **options), gradient(sf.ctc_loss, x, labels, **options)), b.x
 
 
 @call

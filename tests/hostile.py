@@ -269,6 +269,26 @@ def aligned(rng):
     return [found.tokens, found.frame_scores, found.times, found.ends, found.token_scores]
 
 
+def texts(rng):
+    """Words between spaces of all kinds, and half of a pair of surrogates."""
+    return [" ".join(rng.choice(["a", "b", "\u00e9", "\ud800", "\t", ""], small(rng)).tolist()) for _ in range(2)]
+
+
+def lost(rng):
+    """A loss is no probability above 1, but where frames are no log-probabilities."""
+    x, labels = given(rng, pick(rng, [batch, frames, frames, frames])), []
+    with contextlib.suppress(Exception):  # of what only looks like a batch
+        labels = [[1] * small(rng) for _ in range(min(len(x), 99))]
+    wrong = [[], [[]], 3, None, [[-1]], [[[1]], []], [[1 << 70]], [[0.5]], np.zeros((2, 2)), "ab", {1: 2}]
+    options = {
+        "blank": lambda rng: pick(rng, [0, 0, 1, -1]),
+        "normalised": lambda rng: bool(rng.integers(2)),
+        "reduction": lambda rng: pick(rng, ["none", "sum", "mean", "max"]),
+        "zero_infinity": lambda rng: bool(rng.integers(2)),
+    }
+    return sf.ctc_loss(x, given(rng, lambda rng: pick(rng, [labels, labels, pick(rng, wrong)])), **some(rng, options))
+
+
 def searched_frames(rng):
     """The labels of a search hold tokens that there are, and no blank; no source has more than were asked for."""
     x = given(rng, pick(rng, [batch, frames, frames, frames]))
@@ -555,6 +575,8 @@ CALLS = {
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
     "attention": lambda rng: sf.attention(given(rng, batch), given(rng, batch), given(rng, batch), **sight(rng)),
+    "edits": lambda rng: tuple(sf.edits(references=given(rng, batch), hypotheses=given(rng, batch))),
+    "wer": lambda rng: tuple(pick(rng, [sf.wer, sf.cer])(references=given(rng, texts), hypotheses=given(rng, texts))),
     "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
     "minimum_bayes_risk": lambda rng: sf.minimum_bayes_risk(
         given(rng, batch), *([] if rng.integers(2) else [given(rng, integers)])
@@ -629,6 +651,7 @@ CALLS = {
     "Sample": sampled,
     "plans": planned,
     "ctc_align": aligned,
+    "ctc_loss": lost,
     "ctc_greedy": labelled,
     "ctc_beam_search": searched_frames,
     "beam_search": searched,

@@ -15,7 +15,7 @@ PERFORMANCE = (DOCS / "performance.md").read_text(encoding="utf-8")
 TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
 POSITIONS = {"argmax", "argmin", "argsort", "buckets", "inverse_order", "pack_bins", "position_ids", "run_starts"}
 COUNTS_AND_TRUTHS = {
-    *("block_mask", "cu_seqlens", "levenshtein", "mask", "segment_ids"),
+    *("block_mask", "cer", "cu_seqlens", "edits", "levenshtein", "mask", "segment_ids", "wer"),
     *("reduce_all", "reduce_any", "reduce_count", "reduce_nunique"),
 }
 TOKENS = {

@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy
+    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy, ctc_loss
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .health import doctor
@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.cut import cut, shift, truncate, truncate_pair
     from .operations.distance import levenshtein
     from .operations.dot_attention import attention
+    from .operations.error_rates import EditCounts, cer, edits, wer
     from .operations.expand import expand, expand_as, repeat
     from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
     from .operations.filter import filter, run_starts
@@ -132,6 +133,7 @@ __all__ = [
     "ConversionError",
     "DeviceError",
     "DiverseGroups",
+    "EditCounts",
     "ExponentialDecayLengthPenalty",
     "ForcedEnd",
     "ForcedPrefix",
@@ -172,6 +174,7 @@ __all__ = [
     "beam_step",
     "block_mask",
     "buckets",
+    "cer",
     "chunk",
     "concat",
     "conv",
@@ -185,11 +188,13 @@ __all__ = [
     "ctc_align",
     "ctc_beam_search",
     "ctc_greedy",
+    "ctc_loss",
     "cu_seqlens",
     "cumsum",
     "cut",
     "doctor",
     "ema",
+    "edits",
     "equal",
     "erase",
     "expand",
@@ -278,6 +283,7 @@ __all__ = [
     "unchunk",
     "unique",
     "vjp",
+    "wer",
     "window",
     "with_array",
     "with_flatten",
@@ -302,6 +308,7 @@ _LATER = {
     "CTCState": "ctc",
     "Constraint": "beam",
     "DiverseGroups": "beam",
+    "EditCounts": "operations.error_rates",
     "ExponentialDecayLengthPenalty": "beam",
     "ForcedEnd": "beam",
     "ForcedPrefix": "beam",
@@ -332,6 +339,7 @@ _LATER = {
     "beam_step": "beam",
     "block_mask": "operations.attention",
     "buckets": "operations.batch",
+    "cer": "operations.error_rates",
     "chunk": "operations.chunks",
     "concat": "operations.join",
     "conv": "operations.windows",
@@ -343,11 +351,13 @@ _LATER = {
     "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
+    "ctc_loss": "ctc",
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
     "doctor": "health",
     "ema": "operations.recurrence",
+    "edits": "operations.error_rates",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
@@ -430,6 +440,7 @@ _LATER = {
     "unchunk": "operations.chunks",
     "unique": "operations.order",
     "vjp": "gradients.vjp",
+    "wer": "operations.error_rates",
     "window": "operations.windows",
     "with_array": "wrap",
     "with_flatten": "wrap",

@@ -216,3 +216,46 @@ def described(frames, label, blank, path, score, logits=False):
         [sum(worth[t] for t in times) for times in own],
         score - sum(logs),
     )
+
+
+def loss_of_label(frames, label, blank, logits=False):
+    """The loss of a label and its gradient, as lists of lists; inf and zeros where no path has it. See `ctc_loss`."""
+    rows = [list(row) for row in frames]
+    if logits:
+        tops = [max(row) if max(row) > -math.inf else 0.0 for row in rows]
+        sums = [sum(math.exp(value - top) for value in row) for row, top in zip(rows, tops, strict=True)]
+        rows = [
+            [value - top - (math.log(total) if total else 0.0) for value in row]
+            for row, top, total in zip(rows, tops, sums, strict=True)
+        ]
+    states = [blank, *(c for token in label for c in (token, blank))]
+    slopes = [[0.0] * len(row) for row in rows]
+    if any(value != value or value == math.inf for row in frames for value in row):
+        if len(rows) < len(label) + sum(a == b for a, b in itertools.pairwise(label)):
+            return math.inf, slopes
+        return math.nan, [[math.nan] * len(row) for row in rows]
+
+    def passed(rows, states):
+        """Of all paths that have come to a state, behind each frame; a path begins as if a blank had been before."""
+        before = [0.0] + [-math.inf] * (len(states) - 1)
+        for row in rows:
+            now = []
+            for s, c in enumerate(states):
+                value = log_add(before[s], before[s - 1] if s > 0 else -math.inf)
+                if s > 1 and c not in (blank, states[s - 2]):
+                    value = log_add(value, before[s - 2])
+                now.append(value + row[c])
+            before = now
+            yield now
+
+    forth = [*passed(rows, states)]
+    back = [now[::-1] for now in passed(rows[::-1], states[::-1])][::-1]
+    total = log_add(forth[-1][-1], forth[-1][-2] if label else -math.inf) if rows else (-math.inf if label else 0.0)
+    if total > -math.inf:
+        for row, slope, one, two in zip(rows, slopes, forth, back, strict=True):
+            for c, a, b in zip(states, one, two, strict=True):
+                if a > -math.inf and b > -math.inf:
+                    slope[c] -= math.exp(a + b - row[c] - total)
+            for c, value in enumerate(row):
+                slope[c] += math.exp(value) if logits else 0.0
+    return -total, slopes

@@ -96,3 +96,67 @@ def test_alignments_of_tensors(dtype):
         assert part.to_nested() == getattr(wanted, name).to_nested()
     assert isinstance(found.scores, torch.Tensor)
     assert found.scores.tolist() == wanted.scores.tolist()
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_loss_and_its_gradient_are_those_of_torch(dtype, reduction):
+    """Behind log-softmax, where both definitions of the gradient are the same."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(len(reduction))
+    for zero in (False, True):
+        lengths = np.array([60, 3, 41, 7])
+        labels = [rng.integers(1, 6, count).tolist() for count in (20, 3, 0, 3)]
+        labels[1] = [2, 2, 3] if zero else [1, 2, 3]
+        x = torch.tensor(rng.standard_normal((lengths.sum(), 6)) * 3, dtype=getattr(torch, dtype))
+        rows, ours = x.clone().requires_grad_(), x.clone().requires_grad_()
+        padded = torch.nn.utils.rnn.pad_sequence(rows.log_softmax(1).split(lengths.tolist()))
+        wanted = torch.nn.functional.ctc_loss(
+            padded,
+            torch.tensor([token for label in labels for token in label]),
+            torch.tensor(lengths),
+            torch.tensor([len(label) for label in labels]),
+            reduction=reduction,
+            zero_infinity=zero,
+        )
+        options = {"reduction": reduction, "zero_infinity": zero, "normalised": False}
+        found = sf.ctc_loss(sf.Ragged(ours, lengths), labels, **options)
+        weights = torch.linspace(-1, 2, wanted.numel(), dtype=wanted.dtype).reshape(wanted.shape)
+        near = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
+        torch.testing.assert_close(found, wanted, **near)
+        found.backward(weights)
+        wanted.backward(weights)
+        torch.testing.assert_close(ours.grad, rows.grad, **near)
+
+
+def test_the_loss_in_graphs():
+    """Numbers beside its gradient, one graph twice, no gradient of the gradient, halves, `torch.func`, compiled."""
+    torch = pytest.importorskip("torch")
+    x = torch.randn(9, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    options = {"normalised": False, "reduction": "none"}
+
+    def loss(x, labels=([[1, 2], [3]], [[3, 3], []]), **more):
+        return sf.ctc_loss(sf.Ragged(x, [4, 5]), list(labels), **options | more)
+
+    assert torch.autograd.gradcheck(loss, x)
+    assert torch.autograd.gradcheck(lambda x: loss(x, [[1, 2], [4]], normalised=True), x)
+    found = loss(x, reduction="sum")
+    (once,) = torch.autograd.grad(found, x, retain_graph=True)
+    kept = once.clone()
+    once += 1
+    (twice,) = torch.autograd.grad(2 * found, x, create_graph=True)
+    torch.testing.assert_close(twice, 2 * kept)
+    with pytest.raises(TypeError, match="has no gradient itself"):
+        twice.sum().backward()
+    torch.testing.assert_close(torch.func.grad(lambda x: loss(x, reduction="sum"))(x.detach()), kept)
+    for dtype in (torch.float16, torch.bfloat16):
+        half = x.detach().to(dtype).requires_grad_()
+        found = loss(half, reduction="sum")
+        found.backward()
+        assert (found.dtype, half.grad.dtype) == (torch.float32, dtype)
+        torch.testing.assert_close(half.grad.double(), kept, rtol=0.1, atol=0.05)
+    with torch.no_grad():
+        assert not loss(x).requires_grad
+    of_both = [lambda x: 2 * sf.ctc_loss(sf.Ragged(torch.tanh(x), [4, 5]), [[1, 2], [3, 3]], normalised=False)] * 2
+    one, two = (torch.autograd.grad(call(x), x)[0] for call in (torch.compile(of_both[0], backend="eager"), of_both[1]))
+    torch.testing.assert_close(one, two)

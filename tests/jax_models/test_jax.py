@@ -434,6 +434,27 @@ def test_cross_entropy(kind, options, reduction):
     same(pullback(slopes)[0], back(dy), 1e-10)
 
 
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize(("kind", "reduction"), [(sf.Masked, "none"), (sf.Packed, "mean"), (sf.List, "sum")])
+def test_the_loss_of_labels(kind, reduction, normalised):
+    """Labels without a path, -inf, and several labels of a sequence, beside the kernels."""
+    x = np.random.default_rng(0).standard_normal((10, 4)) * 3
+    x[1, 2] = x[7, 1] = -np.inf
+    labels = [[[1], [2, 2]], [[], [3]], [[1, 3], [1, 1, 2]], [[2]], []]
+    options = {"normalised": normalised, "reduction": reduction, "zero_infinity": reduction != "none"}
+    wanted, back = sf.vjp(sf.ctc_loss, sf.convert(sf.Ragged(x, LENGTHS), kind), labels, **options)
+    there = sf.convert(sf.Ragged(jnp.asarray(x), LENGTHS), kind)
+
+    def loss(y):
+        return sf.ctc_loss(y, labels, **options)
+
+    for function in (loss, jax.jit(loss)):
+        np.testing.assert_allclose(function(there), wanted, 1e-9)
+    dy = np.cos(np.arange(wanted.size).reshape(wanted.shape) + 1.0)
+    slopes = jax.vjp(loss, there)[1](jnp.asarray(dy))[0]
+    np.testing.assert_allclose(data_of(slopes), data_of(back(np.asarray(dy))), 1e-8, 1e-10)
+
+
 def test_a_target_that_is_no_class_is_nan_where_nobody_can_look():
     x, targets = sf.Ragged(jnp.ones((2, 3)), [2]), sf.Ragged(jnp.array([0, 3]), [2])
     with pytest.raises(IndexError):

@@ -49,6 +49,7 @@ TOGETHER = {
     "add_lengths",
     "count_true",
     "ctc_best",
+    "ctc_losses",
     "ctc_viterbi",
     "attend_back",
     "attend_rows",

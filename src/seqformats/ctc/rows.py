@@ -137,3 +137,35 @@ class AlignRoom(NamedTuple):
     values: Array  # of each source twice 2 L + 2, float64: of the best path to a blank, -inf, and to a target
     logs: Array  # (frames,) float64: what all tokens of a frame have together
     back: Array  # uint8, a place a frame and state of each source: whence the best path comes
+
+
+class LossGoals(NamedTuple):
+    """The labels whose probabilities are wanted, and how the work is divided."""
+
+    targets: Integers  # of all labels, without blanks
+    reach: Integers  # (targets,) the first frame in which a path can be at each
+    order: Integers  # (targets,) on a GPU the places within each label, by their tokens; else empty
+    cum: Integers  # (labels + 1,) where the targets of each label begin
+    first: Integers  # (n + 1,) the first label of each sequence
+    factors: Array  # (labels,) float64, what the loss and the gradient of each are multiplied by
+    begins: Integers  # (units + 1,) the sequences from begins[b] to begins[b + 1] are the work of unit b
+    places: Integers  # (units,) where its part of `LossRoom.values` begins
+    powers_at: Integers  # (units,) where its part of `LossRoom.powers` begins
+    blank: int
+    logits: int  # are the frames to be normalised?
+    zero: int  # is the loss of a label without a path 0, and not inf?
+    gradient: int  # is that wanted, too?
+
+
+class LossOut(NamedTuple):
+    """What is found."""
+
+    losses: Array  # (labels,) float64
+    grad: Array  # in the layout of the frames, or empty
+
+
+class LossRoom(NamedTuple):
+    """Room to calculate in, where each unit has a part."""
+
+    values: Array  # float64
+    powers: Array  # as the frames, a place for each target and up to eight more; on a GPU empty

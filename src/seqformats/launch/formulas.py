@@ -29,6 +29,8 @@ def _value(x: Value) -> Value:
 
 Formula = Callable[[ModuleType, Values, Values, Values, int], None]
 FORMULAS: dict[str, Formula] = {}
+NAMED = ("ctc_losses",)
+"""Those that take named tuples, as their kernels do."""
 
 
 def _for(*names: str) -> Callable[[Formula], Formula]:
@@ -331,6 +333,49 @@ def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     if smoothing:
         loss = loss + ((share * (top - items)).sum(1, keepdims=True) + smoothing * logarithm)
     _write(out, s.laid(numpy.where(counts, loss, 0) * s.spread(_value(scale))[:, None], out))
+
+
+@_for("ctc_losses")
+def _paths(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
+    """In logarithms, where -1e30 stands for -inf, so that no gradient is a difference of infinities."""
+    (x, goals), (out, _), (at,) = inputs, outputs, args
+    numpy, s, none = library.numpy, Sequences(library, at), -1e30
+    cum, labels = np.asarray(goals.cum), np.asarray(goals.cum).size - 1
+    sequence = np.repeat(np.arange(s.n), np.diff(goals.first))
+    counts, lengths = np.diff(cum), s.lengths[sequence]
+    if not labels:
+        return
+    # the blanks and tokens of each label, and where a path can come from the token before
+    states = np.full((labels, 2 * int(counts.max()) + 1), goals.blank)
+    own = np.repeat(np.arange(labels), counts)
+    place = np.arange(own.size) - cum[own]
+    states[own, 2 * place + 1] = goals.targets
+    skips = np.zeros(states.shape, bool)
+    skips[:, 2:] = (states[:, 2:] != states[:, :-2]) & (states[:, 2:] != goals.blank)
+    rows = s.offsets[sequence][:, None] + np.minimum(np.arange(s.longest), np.maximum(lengths[:, None] - 1, 0))
+    items = s.items(_value(x), width).astype(out.losses.dtype)
+    wrong = s.total((numpy.isnan(items) | (items == math.inf)).any(1, keepdims=True).astype(items.dtype)) > 0
+    if goals.logits:
+        empty = (items == -math.inf).all(1, keepdims=True)
+        items = numpy.where(empty, none, library.nn.log_softmax(numpy.where(empty, 0, items), 1))
+    logs = numpy.maximum(items, none) * numpy.where(s.spread(wrong), math.nan, 1).astype(items.dtype)
+
+    def step(before: Value, frame: tuple[Value, Value]) -> tuple[Value, None]:
+        row, there = frame
+        one = numpy.pad(before[:, :-1], ((0, 0), (1, 0)), constant_values=none)
+        two = numpy.where(skips, numpy.pad(before[:, :-2], ((0, 0), (2, 0)), constant_values=none), none)
+        now = numpy.logaddexp(numpy.logaddexp(before, one), two) if states.shape[1] > 1 else before
+        now = now + numpy.take_along_axis(logs[row], states, 1)
+        return numpy.where(there[:, None], numpy.maximum(now, none), before), None
+
+    paths = numpy.full(states.shape, none, logs.dtype).at[:, 0].set(0)  # as if a blank had been before
+    if s.rows:
+        paths, _ = library.lax.scan(step, paths, (rows.T.astype(np.int32), np.arange(s.longest)[:, None] < lengths))
+    ends = numpy.take_along_axis(paths, np.stack([2 * counts, np.maximum(2 * counts - 1, 0)], 1), 1)
+    total = numpy.where(counts > 0, numpy.logaddexp(ends[:, 0], ends[:, 1]), ends[:, 0])
+    never = total < none / 2
+    loss = numpy.where(never, 0 if goals.zero else math.inf, -numpy.where(never, 0, total))
+    _write(out.losses, loss * _value(goals.factors).astype(loss.dtype))
 
 
 @_for("number_rows")

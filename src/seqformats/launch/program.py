@@ -18,7 +18,7 @@ from ..arrays.library import Array, DType
 from ..arrays.numpy import NUMPY
 from ..errors import TRACED
 from ..limits import remember
-from .formulas import FORMULAS
+from .formulas import FORMULAS, NAMED
 from .kernel import Kernel, Sequences, Work
 from .recurrences import FORMULAS_OF_STEPS as FORMULAS_OF_STEPS
 
@@ -41,7 +41,7 @@ def start(
     formula = FORMULAS.get(kernel.name)
     if kernel.load().does == "moves":
         _move(kernel, library, inputs[0], outputs[0], args, size, structure, work)
-    elif formula is not None and _fit(inputs) and _fit(outputs):
+    elif formula is not None and (kernel.name in NAMED or (_fit(inputs) and _fit(outputs))):
         formula(library.jax, inputs, outputs, args, size)
     else:
         _on_host(kernel, library, inputs, outputs, args, size, work, structure)

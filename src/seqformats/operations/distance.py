@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -14,12 +15,13 @@ from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, is_own
 from ..formats.structure import same_levels
 from ..gradients.operation import operands_of
-from ..launch.kernel import Work, kernel, variant_of
+from ..launch.kernel import Kernel, Work, kernel, variant_of
 from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
 from .over import name_of, scratch, settled
 from .reduction import operand_of_reduction, over_levels
+from .texts import in_numbers
 
 count_edits = kernel("count_edits")
 
@@ -51,7 +53,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     ----------
     x, y : encodings, lists of arrays or nested lists
         Over the same number of innermost sequences, of integers or bools of any dtype, with item shape () or (1,); they
-        may be of different kinds and dtypes.  Where both have more levels, the outer ones are the same.
+        may be of different kinds and dtypes.  Where both have more levels, the outer ones are the same.  Or texts in
+        lists, which are compared by code points, or lists of lists of words.
 
     Returns
     -------
@@ -70,6 +73,7 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
 
     See Also
     --------
+    edits, wer, cer : What the edits are, and rates of errors.
     equal : Are two batches the same?
     erase : Tokens that should not count, taken out before.
 
@@ -93,6 +97,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     array([1, 1])
     >>> float(wrong.sum() / sf.lengths(wanted).sum())
     0.5
+    >>> sf.levenshtein(["kitten", "flaw"], ["sitting", "lawn"])
+    array([3, 2])
     """
     result: Reduced | None = _DOOR.enter(x, y)
     return _levenshtein(x, y) if result is None else result
@@ -100,46 +106,18 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
 
 def _levenshtein(x: Batch, y: Batch) -> Reduced:
     """The same of what has not come through the door."""
+    x, y = in_numbers(x, y, "xy")
     own, other = (each.own for each in operands_of(x, y))
     result = None if is_own(x) else operand_of_reduction(x).result
-    _check(own, other)
-    one, two = _in_blocks(own), _in_blocks(other)
-    library, n = one._look(), own._structure.n
-    if two._look() is not library or (library is not NUMPY and one.device != two.device):
-        raise DEVICES(f"y is on {two.device}, {library_of(two.data).name}; x is on {one.device}, {library.name}")
-    plan = _plans.get((type(one.data), one._dtype, two._dtype)) or _prepare(one, two, (x, y))
-    items, others = one.data, two.data
-    if plan.x is not None:
-        items = _as_integers(library, items, plan.x)
-    if plan.y is not None:
-        others = _as_integers(library, others, plan.y)
-    out = library.empty((n,), library.dtype("int64"), items)
-    if n:
-        room = TABLE + max(one._structure.longest, two._structure.longest)
-        here = library is NUMPY or library.kind(items) == "cpu"
-        begins, columns = _shares(one, two, room, here)
-        work = Work(begins.size - 1, columns)
-        table = scratch(library, (work.units * room,), "int64", items)
-        args = (one._layout(), two._layout(), begins, room, plan.least)
-        count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work, variant=plan.variant)
+    pair = pair_of(own, other, (x, y), "xy")
+    one, two, library, plan, items, _ = pair
+    out = library.empty((own._structure.n,), library.dtype("int64"), items)
+    pair.start(count_edits, out, TABLE + max(one._structure.longest, two._structure.longest))
     out = settled(library, out)
     if library.has_doors and plan.x is plan.y is None and not _DOOR.knows(one._dtype, two._dtype):
         _DOOR.learn((one, two), out, Plan((one._dtype, two._dtype), count_edits, plan.variant, out.dtype))
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
-
-
-def _check(x: Encoding, y: Encoding) -> None:
-    """StructureError where the two have other sequences, or no tokens."""
-    if y._structure.n != x._structure.n:
-        raise COUNTS(f"y has {y._structure.n} sequences, but x has {x._structure.n}")
-    outer = x._levels[:-1], y._levels[:-1]
-    if all(outer) and not same_levels(*outer):
-        raise LEVELS("y has other outer levels than x")
-    for z, what in ((x, "x"), (y, "y")):
-        item = z._shape[z._lead :]
-        if item and item != (1,):
-            raise SHAPE(f"distances are of tokens, items of shape () or (1,), but {what} has {item}")
 
 
 class _Tokens(NamedTuple):
@@ -151,13 +129,67 @@ class _Tokens(NamedTuple):
     variant: int  # of the code of the kernel
 
 
+class Pair(NamedTuple):
+    """Two batches of tokens, looked at, each in one piece."""
+
+    x: Encoding
+    y: Encoding
+    library: Library
+    plan: _Tokens
+    items: Array  # those of x as they are compared
+    others: Array
+
+    def start(self, kernel: Kernel, out: Array, room: int, *numbers: int) -> None:
+        """Start a kernel over all pairs, which has so many numbers of room for each unit of work, and takes more."""
+        library, items, structure = self.library, self.items, self.x._structure
+        if structure.n:
+            here = library is NUMPY or library.kind(items) == "cpu"
+            begins, columns = _shares(self.x, self.y, room, here)
+            work = Work(begins.size - 1, columns)
+            table = scratch(library, (work.units * room,), "int64", items)
+            args = (self.x._layout(), self.y._layout(), begins, room, self.plan.least, *numbers)
+            given = (items, self.others)
+            kernel.start(library, given, (out, table), args, 1, structure, work, variant=self.plan.variant)
+
+
+def pair_of(x: Encoding, y: Encoding, given: tuple[object, object], names: Sequence[str]) -> Pair:
+    """Two batches, which are called so in errors and came from `given`, as kernels compare them."""
+    _check(x, y, names)
+    one, two = _in_blocks(x), _in_blocks(y)
+    library = one._look()
+    if two._look() is not library or (library is not NUMPY and one.device != two.device):
+        a, b = names
+        raise DEVICES(f"{b} is on {two.device}, {library_of(two.data).name}; {a} is on {one.device}, {library.name}")
+    plan = _plans.get((type(one.data), one._dtype, two._dtype)) or _prepare(one, two, given, names)
+    items, others = one.data, two.data
+    if plan.x is not None:
+        items = _as_integers(library, items, plan.x)
+    if plan.y is not None:
+        others = _as_integers(library, others, plan.y)
+    return Pair(one, two, library, plan, items, others)
+
+
+def _check(x: Encoding, y: Encoding, names: Sequence[str]) -> None:
+    """StructureError where the two have other sequences, or no tokens."""
+    one, two = names
+    if y._structure.n != x._structure.n:
+        raise COUNTS(f"{two} has {y._structure.n} sequences, but {one} has {x._structure.n}")
+    outer = x._levels[:-1], y._levels[:-1]
+    if all(outer) and not same_levels(*outer):
+        raise LEVELS(f"{two} has other outer levels than {one}")
+    for z, what in zip((x, y), names, strict=True):
+        item = z._shape[z._lead :]
+        if item and item != (1,):
+            raise SHAPE(f"distances are of tokens, items of shape () or (1,), but {what} has {item}")
+
+
 _plans: dict[Any, _Tokens] = {}
 
 
-def _prepare(x: Encoding, y: Encoding, given: tuple[object, object]) -> _Tokens:
+def _prepare(x: Encoding, y: Encoding, given: tuple[object, object], called: Sequence[str]) -> _Tokens:
     """The plan for these; TypeError for dtypes that are not of integers."""
     names, remembered = [], True
-    for z, from_, what in zip((x, y), given, "xy", strict=True):
+    for z, from_, what in zip((x, y), given, called, strict=True):
         name = name_of(z)
         if z.rows == 0 and not isinstance(from_, Encoding):
             name, remembered = "bool", False  # lists without items have no dtype

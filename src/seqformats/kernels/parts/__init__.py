@@ -17,6 +17,8 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `gates`     the steps of recurrent layers, sigmoid and tanh of lanes
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
+- `edits`     what edit distances begin with
+- `paths`     what the paths of a label have together
 - `warping`   what may be drawn of a row of scores
 - `choosing`  the best candidates of a beam
 - `advancing` what becomes of them

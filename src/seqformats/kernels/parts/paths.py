@@ -1,0 +1,277 @@
+"""What the paths of a label have together, in probabilities, on the CPU; see `ctc_losses`.
+
+Sums are float64, of eight places at a time.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...layout import Layout
+from .common import along, locate
+from .lanes import each, in_any, in_lanes, load, store
+from .options import shared
+from .record import Array
+from .tiles import fold_add
+from .vectors import best_known, exp, powers_of_any
+
+
+class Track(NamedTuple):
+    """A label, the frames of its sequence, and its places in `LossRoom.values`.
+
+    ``size`` is L + 1 or up to 7 more, a multiple of 8.  A row of places is 8 zeros, `size` tokens and `size` blanks.
+    """
+
+    label: int
+    first: int  # of its targets
+    number: int  # of them
+    row: int  # of its first frame in `x`
+    length: int  # of its frames
+    size: int
+    powers: int  # in `LossRoom.powers`
+    tops: int  # (length,) the largest logit of each frame
+    logs: int  # (length,) the logarithm of the sum of the powers of all, beside that
+    skips: int  # (size + 8,) 1 where a path can come from the token before, else 0
+    mass: int  # (size,) probabilities of tokens in a frame
+    back: int  # (2 * size + 16,) of what comes behind a frame: tokens and 8 zeros, blanks and 8 zeros
+    after: int  # the same with the frame
+    rows: int  # (length + 1,) rows, before the first frame and behind each
+
+
+@shared
+def track_of(goals: Any, at: Layout, u: int, b: int, label: int) -> Any:
+    """A label of unit u, in the room of unit b."""
+    _, row, length = locate(at, u)
+    first = goals.cum[label]
+    count = goals.cum[label + 1] - first
+    size = (count + 8) & -8
+    tops = goals.places[b]
+    skips = tops + 2 * length
+    back = skips + 2 * size + 8
+    return Track(
+        label,
+        first,
+        count,
+        row,
+        length,
+        size,
+        goals.powers_at[b],
+        tops,
+        tops + length,
+        skips,
+        skips + size + 8,
+        back,
+        back + 2 * size + 16,
+        back + 4 * size + 32,
+    )
+
+
+@shared
+def is_possible(goals: Any, track: Track) -> bool:
+    """Are there frames enough for a path?"""
+    return track.number == 0 or goals.reach[track.first + track.number - 1] < track.length
+
+
+@shared
+def log_of(x: Array, goals: Any, room: Any, track: Track, t: int, place: int) -> Any:
+    """The log-probability in frame t of what is at a place of `x`."""
+    value = np.float64(x[place])
+    return (value - room.values[track.tops + t]) - room.values[track.logs + t] if goals.logits != 0 else value
+
+
+@shared
+def read_frames(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: int) -> bool:
+    """Find out the sums of the powers of all frames; False where one holds NaN or +inf."""
+    for t in range(track.length):
+        frame = (track.row + along(at, t)) * width
+        if goals.logits != 0:
+            top, total = powers_of_any(x, frame, width, x)
+            none = top == -math.inf  # of float64 that are all -inf the sum is NaN too
+            if total != total and not (none and x.itemsize == 8):
+                return False
+            room.values[track.tops + t] = 0.0 if none else top
+            room.values[track.logs + t] = 0.0 if none else math.log(np.float64(total))
+        elif best_known(x, frame, width, 1)[0] < 0:
+            return False
+    return True
+
+
+@in_lanes
+def to_powers(powers: Array, place: int, count: int) -> None:
+    """Some logarithms as powers."""
+    store(powers, place, exp(load(powers, place, count, powers)))
+
+
+@shared
+def gather(x: Array, goals: Any, room: Any, track: Track, frame: int, t: int, begin: int, end: int) -> bool:
+    """The probabilities in frame t of the targets from `begin` to `end`, up to eight zeros before them, and behind.
+
+    True where float32 may be too small for one.
+    """
+    low = begin & -8
+    high = (end + 8) & -8
+    least = math.inf
+    for k in range(low, high):
+        value = -math.inf
+        if k >= begin and k < end:
+            value = log_of(x, goals, room, track, t, frame + goals.targets[track.first + k])
+            if value < least and value > -math.inf:
+                least = value
+        room.powers[track.powers + k] = value
+    for k in range(low, high, 8):
+        to_powers(room.powers, track.powers + k, 8)
+    return least < -87.0
+
+
+@in_lanes
+def forward_some(values: Array, powers: Array, places: Any, scale: float, blank: float, count: int) -> Any:
+    """The places behind a frame of some blanks and tokens, added up; and in which lane one is very small."""
+    old, new, size, skips, powers_at = places
+    token, before = load(values, old, count, values), load(values, old - 1, count, values)
+    silent = load(values, old + size, count, values)
+    power = load(powers, powers_at, count, values) * each(values, scale, count)
+    spoken = (token + silent + load(values, skips, count, values) * before) * power
+    silent = (silent + before) * each(values, blank, count)
+    store(values, new, spoken)
+    store(values, new + size, silent)
+    zero, small = each(values, 0.0, count), each(values, 1e-250, count)
+    return spoken + silent, ((spoken > zero) & (spoken < small)) | ((silent > zero) & (silent < small))
+
+
+@shared
+def forward(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: int, kept: int) -> Any:
+    """Log-probability of a label, the least d for which it is right, and may something have been lost?
+
+    All rows of places are there afterwards where they are `kept`.
+    """
+    values, length, last, size = room.values, track.length, track.number - 1, track.size
+    wide = 2 * size + 8
+    for k in range(wide):
+        values[track.rows + k] = 0.0
+    values[track.rows + 8 + size] = 1.0  # as if a blank had been before
+    for k in range(size + 8):
+        values[track.skips + k] = 0.0
+    for k in range(1, track.number):
+        p = track.first + k
+        values[track.skips + k] = 1.0 if goals.reach[p] == goals.reach[p - 1] + 1 else 0.0
+    old, scale, exponent, begin, end = track.rows, 1.0, 0, 0, 0
+    lost = rounded = False
+    for t in range(length):
+        while end <= last and goals.reach[track.first + end] <= t:
+            end += 1
+        while begin < last and goals.reach[track.first + last] - goals.reach[track.first + begin] > length - 1 - t:
+            begin += 1
+        low = begin & -8
+        high = (end + 8) & -8
+        frame = (track.row + along(at, t)) * width
+        if gather(x, goals, room, track, frame, t, begin, end):
+            rounded = True
+        blank = math.exp(log_of(x, goals, room, track, t, frame + goals.blank)) * scale
+        new = old + wide if kept != 0 or t & 1 == 0 else old - wide
+        sums = each(values, 0.0, 8)
+        small = sums < sums
+        for k in range(low, high, 8):
+            places = (old + 8 + k, new + 8 + k, size, track.skips + k, track.powers + k)
+            some, tiny = forward_some(values, room.powers, places, scale, blank, 8)
+            sums = sums + some
+            small = small | tiny
+        values[new + 8 + low - 1] = 0.0  # the next frame may begin to read there
+        if high < size:
+            for k in range(high, high + 8):  # and to end there
+                values[new + 8 + k] = 0.0
+                values[new + 8 + size + k] = 0.0
+        total = fold_add(sums)
+        lost = lost or in_any(small) or not total > 1e-290
+        scale = 1.0
+        if total > 1e-290:
+            power = math.frexp(total)[1]
+            scale = math.ldexp(1.0, -power)
+            exponent += power
+        old = new
+    found = values[old + 8 + size + track.number]
+    if track.number != 0:
+        found += values[old + 8 + last]
+    found *= scale
+    least = 1e-25 if rounded and x.itemsize == 4 else 1e-200
+    if not found > least:
+        return -math.inf, least, True
+    return math.log(found) + exponent * 0.6931471805599453, least, lost or rounded
+
+
+@in_lanes
+def meet(values: Array, powers: Array, places: Any, blank: float, count: int) -> Any:
+    """Probabilities before and behind a frame together, of some tokens and of blanks; and those with the frame."""
+    now, size, back, after, mass, powers_at = places
+    token, silent = load(values, back, count, values), load(values, back + size + 8, count, values)
+    both = load(values, now, count, values) * token
+    store(values, mass, both)
+    store(values, after, token * load(powers, powers_at, count, values))
+    store(values, after + size + 8, silent * each(values, blank, count))
+    return both, load(values, now + size, count, values) * silent
+
+
+@in_lanes
+def back_some(values: Array, places: Any, count: int) -> Any:
+    """Probabilities of what comes behind some tokens and blanks, added up."""
+    after, size, back, skips = places
+    token, following = load(values, after, count, values), load(values, after + 1, count, values)
+    skipping = load(values, skips + 1, count, values) * following
+    silent = load(values, after + size + 8, count, values) + token
+    token = token + load(values, after + size + 9, count, values) + skipping
+    store(values, back, token)
+    store(values, back + size + 8, silent)
+    return token + silent
+
+
+@shared
+def backward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, least: float, width: int) -> bool:
+    """Subtract the gradient where it is wanted; False where a d is too small, so that the loss is not right."""
+    values, length, last, size = room.values, track.length, track.number - 1, track.size
+    factor = goals.factors[track.label]
+    for k in range(4 * size + 32):
+        values[track.back + k] = 0.0
+    values[track.back + size + 8 + track.number] = 1.0
+    if track.number != 0:
+        values[track.back + last] = 1.0
+    begin, end = max(last, 0), track.number  # of the targets where a path can be: from where, and up to where
+    for t in range(length - 1, -1, -1):
+        low = begin & -8
+        high = (end + 8) & -8
+        frame = (track.row + along(at, t)) * width
+        gather(x, goals, room, track, frame, t, begin, end)
+        blank = math.exp(log_of(x, goals, room, track, t, frame + goals.blank))
+        now = track.rows + (t + 1) * (2 * size + 8) + 8
+        spoken = each(values, 0.0, 8)
+        silent = each(values, 0.0, 8)
+        for k in range(low, high, 8):
+            places = (now + k, size, track.back + k, track.after + k, track.mass + k, track.powers + k)
+            tokens, blanks = meet(values, room.powers, places, blank, 8)
+            spoken = spoken + tokens
+            silent = silent + blanks
+        of_blanks = fold_add(silent)
+        total = fold_add(spoken) + of_blanks
+        if not total > least:
+            return False
+        if goals.gradient != 0:
+            share = factor / total
+            out.grad[frame + goals.blank] -= of_blanks * share
+            for k in range(begin, end):
+                out.grad[frame + goals.targets[track.first + k]] -= values[track.mass + k] * share
+        if t == 0:
+            return True
+        while end > 0 and goals.reach[track.first + end - 1] > t - 1:
+            end -= 1
+        while begin > 0 and goals.reach[track.first + last] - goals.reach[track.first + begin - 1] <= length - t:
+            begin -= 1
+        sums = each(values, 0.0, 8)
+        for k in range(begin & -8, (end + 8) & -8, 8):
+            sums = sums + back_some(values, (track.after + k, size, track.back + k, track.skips + k), 8)
+        total = fold_add(sums)
+        if not total > 1e-290:
+            return False
+        scale = math.ldexp(1.0, -math.frexp(total)[1])
+        for k in range(begin & -8, (end + 8) & -8):
+            values[track.back + k] *= scale
+            values[track.back + size + 8 + k] *= scale
+    return True

@@ -1,0 +1,43 @@
+"""Multiply the items of every sequence by a number, in place; what is 0 stays 0, whatever the number is.
+
+``out`` holds items of `width` numbers in a layout, see `Layout`; ``factors`` are ``(n,)`` float64, one of each
+sequence, or where `one` is 1 ``(1,)``, the same for all.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, Array, KernelSpec, Layout, along, compiled, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import find
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(factors: Array, out: Array, at: Layout, one: int, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        factor = out.dtype.type(factors[0 if one != 0 else i])
+        for t in range(length):
+            begin = (first + along(at, t)) * width
+            row = out[begin : begin + width]
+            for k in range(row.size):
+                row[k] = row[k] * factor if row[k] != 0 else row[k]
+
+
+def cuda(factors: Array, out: Array, at: Layout, one: int, width: int) -> None:
+    """All items, a block each."""
+    item = gpu.blockIdx.x
+    while item < at.cum[at.cum.size - 1]:
+        i, _, row = find(at, item)
+        factor = out.dtype.type(factors[0 if one != 0 else i])
+        k = row * width + gpu.threadIdx.x
+        while k < (row + 1) * width:
+            if out[k] != 0:
+                out[k] *= factor
+            k += gpu.blockDim.x
+        item += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f8", "f4"), ("f8", "f8")), 16 << 20)
