@@ -13,9 +13,21 @@ from recorded_lm import RECORDED, write_models
 import seqformats as sf
 
 WORDS = ["a", "b", "ab", "\u00e9", "\U0001f600x"]
-PLAIN = (
-    "\\data\\\nngram 1=3\nngram 2=2\n\n\\1-grams:\n-1 <unk>\n-2 a -0.5\n-.5e0 b 0\n\n\\2-grams:\n-1 a b\n-1 b a\n\n\\end\\\n"
-)
+PLAIN = """\\data\\
+ngram 1=3
+ngram 2=2
+
+\\1-grams:
+-1 <unk>
+-2 a -0.5
+-.5e0 b 0
+
+\\2-grams:
+-1 a b
+-1 b a
+
+\\end\\
+"""
 
 
 @pytest.fixture(scope="module")

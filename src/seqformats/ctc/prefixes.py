@@ -12,7 +12,7 @@ from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from .frames import Frames
-from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
+from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech
 
 ctc_prefixes = kernel("ctc_prefixes")
 
@@ -30,6 +30,7 @@ class Prefixes(NamedTuple):
     frames: Frames
     terms: PrefixTerms
     guide: Guide
+    speech: Speech
     out: Labels
     tree: PrefixTree
     rows: PrefixRows
@@ -42,7 +43,7 @@ class Prefixes(NamedTuple):
         frames = self.frames
         ctc_prefixes.start_named(
             frames.library,
-            (frames.data, terms, guide),
+            (frames.data, terms, guide, self.speech),
             (self.out, self.tree, self.rows, self.pool),
             (frames.at._layout(),),
             1,
@@ -51,7 +52,7 @@ class Prefixes(NamedTuple):
         )
 
 
-def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -> Prefixes:
+def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, speech: Speech, alone: bool) -> Prefixes:
     """Memory for a search; a unit for each source where the kernel comes back to them, `alone`."""
     structure, width = frames.structure, terms.width
     beam = min(terms.beam, _labels(structure.longest, width))
@@ -60,12 +61,13 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -
     lengths = structure.lengths if layout.step == 1 else structure.order.lengths
     most = 1 + structure.longest * beam  # nodes of a source, and tokens of paths
     candidates = 4 * beam + 64 + width
-    each = 8 * (9 * most + 50 * beam + 4 * candidates + 4 * width)  # bytes
+    each = 8 * (9 * most + 65 * beam + 4 * candidates + 4 * width)  # bytes
     costs = lengths * (100.0 * beam + 2.0 * width) + 100.0
     units = structure.n if alone else _units(structure.n, float(costs.sum()), each, frames)
     shares = np.arange(structure.n + 1) if alone else _shares(costs, units)
     size = structure.n + structure.rows * beam if alone else most * units
     spelled = 3 * beam * units if terms.spelled else 0
+    spoken = 3 * beam * units if terms.spoken else 0
     rows, tokens, pool = 3 * beam * units, width * units, candidates * units
     tree = PrefixTree(*_cut(frames, "int64", size, size, size, 4 * size, size, size))
     labels, room = structure.n * terms.n_best, structure.rows * terms.n_best
@@ -74,8 +76,8 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -
         *_cut(frames, "int64", labels, structure.n),
         *_cut(frames, "float32", labels, labels),
     )
-    whole = _cut(frames, "int64", rows, spelled, rows, rows, rows, rows, rows)
-    real = _cut(frames, "float64", *[rows] * 6)
+    whole = _cut(frames, "int64", rows, spelled, *[rows] * 5, *[spoken] * 4)
+    real = _cut(frames, "float64", *[rows] * 4, spoken, rows, rows)
     listed, marks, which, token, state = _cut(frames, "int64", tokens, tokens, pool, pool, 4 * units)
     logs, values, floats = _cut(frames, "float64", tokens, pool, candidates * units)
     nodes = 1 + lengths * beam if alone else np.full(units, most)
@@ -84,6 +86,7 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -
         frames,
         terms._replace(shares=shares, places=places),
         guide,
+        speech,
         out,
         tree,
         PrefixRows(*whole, *real),

@@ -20,7 +20,7 @@ token, in a table with open addresses.
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
+from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech
 from .parts import (
     CALCULATES,
     Array,
@@ -35,6 +35,7 @@ from .parts import (
     shared,
 )
 from .parts.prefixes import Field, Home, Own, bound_of, cut_of, go_on, list_tokens, settle, shrink, stay
+from .parts.speech import end_label
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
@@ -55,7 +56,7 @@ def home_of(terms: PrefixTerms, pool: Pool, b: int, frames: int) -> Any:
 @shared
 def begin_search(own: Own) -> None:
     """The empty prefix alone."""
-    tree, rows, pool, _, terms, home = own
+    tree, rows, pool, _, speech, terms, home = own
     for k in range(home.mask + 1):
         tree.table[home.table + k] = -1
     for k in range(terms.width):
@@ -72,6 +73,12 @@ def begin_search(own: Own) -> None:
     rows.gains[at] = 0
     if terms.spelled != 0:
         rows.states[at] = 0
+    if terms.spoken != 0:
+        rows.contexts[at] = speech.start
+        rows.letters[at] = 0
+        rows.hots[at] = 0
+        rows.spelled[at] = 0
+        rows.kept[at] = 0
     rows.blank_paths[at] = -1
     rows.token_paths[at] = -1
     rows.best_blank[at] = 0
@@ -85,7 +92,7 @@ def begin_search(own: Own) -> None:
 @shared
 def read_frame(own: Own, x: Array, begin: int) -> Any:
     """Take the log-probabilities of a frame; the best token, or -1 where there is NaN or +inf."""
-    _, _, pool, _, terms, home = own
+    _, _, pool, _, _, terms, home = own
     best, top = best_known(x, begin, terms.width, terms.logits)
     if best < 0:
         return -1
@@ -111,12 +118,15 @@ def read_frame(own: Own, x: Array, begin: int) -> Any:
 @shared
 def end_search(own: Own, out: Labels, i: int, begin: int, frames: int) -> Any:
     """Write the best hypotheses of source i, whose frames begin at `begin` among all; how many there are."""
-    tree, rows, pool, guide, terms, home = own
+    tree, rows, pool, guide, speech, terms, home = own
     live = pool.state[home.state]
     at = home.rows + pool.state[home.state + 1] * terms.beam
     found = 0
     for r in range(live):
-        value = rows.total[at + r] + rows.gains[at + r]
+        value = rows.total[at + r] + (rows.gains[at + r] if terms.spoken == 0 else rows.kept[at + r])
+        if terms.spoken != 0:
+            k = at + r
+            value += end_label(speech, rows.contexts[k], rows.letters[k], rows.hots[k], rows.spelled[k])
         if terms.fused != 0:
             value += guide.gains[guide.gains_at[home.gains + r] + terms.blank]
         if value > -math.inf and (terms.spelled == 0 or guide.whole[rows.states[at + r]] != 0):
@@ -180,7 +190,7 @@ def go_over(own: Own, out: Labels, x: Array, at: Layout, u: int) -> None:
             low = value if k == home.pool or value < low else low
             top = value if value > top else top
         low = low if count == terms.beam else terms.reals[3]
-        if best != terms.blank and terms.spelled == 0 and terms.fused == 0:
+        if best != terms.blank and terms.spelled == 0 and terms.fused == 0 and terms.spoken == 0:
             low = bound_of(own, best, count, low, old, live)
         listed, largest = list_tokens(own, cut, low, old, live)
         field = Field(count, low, top, listed, largest)
@@ -200,6 +210,7 @@ def cpu(
     x: Array,
     terms: PrefixTerms,
     guide: Guide,
+    speech: Speech,
     out: Labels,
     tree: PrefixTree,
     rows: PrefixRows,
@@ -210,18 +221,19 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    guide, out, at = pointer(guide), pointer(out), pointer(at)
+    guide, speech, out, at = pointer(guide), pointer(speech), pointer(out), pointer(at)
     tree, rows, pool = pointer(tree), pointer(rows), pointer(pool)
     for b in range(lo, hi):
         for u in range(terms.shares[b], terms.shares[b + 1]):
             home = home_of(terms, pool, b, locate(at, u)[2])
-            go_over(Own(tree, rows, pool, guide, terms, home), out, x, at, u)
+            go_over(Own(tree, rows, pool, guide, speech, terms, home), out, x, at, u)
 
 
 def cuda(
     x: Array,
     terms: PrefixTerms,
     guide: Guide,
+    speech: Speech,
     out: Labels,
     tree: PrefixTree,
     rows: PrefixRows,
@@ -234,9 +246,9 @@ def cuda(
     while b < terms.shares.size - 1:
         for u in range(terms.shares[b], terms.shares[b + 1]):
             home = home_of(terms, pool, b, locate(at, u)[2])
-            go_over(Own(tree, rows, pool, guide, terms, home), out, x, at, u)
+            go_over(Own(tree, rows, pool, guide, speech, terms, home), out, x, at, u)
         b += gpu.gridDim.x * gpu.blockDim.y
 
 
-_KINDS = ("f8", "f8", "f4", "f4", *["f8"] * 9)  # in the order of the arguments
+_KINDS = ("f8", "f8", *["i4"] * 4, "f8", "f4", "f4", *["f8"] * 10)  # in the order of the arguments
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)

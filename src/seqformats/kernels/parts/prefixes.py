@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from .code import Item
 from .options import shared
 from .order import select
+from .speech import say
 
 
 class Home(NamedTuple):
@@ -31,6 +32,7 @@ class Own(NamedTuple):
     rows: Item  # PrefixRows
     pool: Item  # Pool
     guide: Item  # Guide
+    speech: Item  # Speech
     terms: Item  # PrefixTerms
     home: Home
 
@@ -66,7 +68,7 @@ def log_add(a: float, b: float) -> Any:
 @shared
 def cut_of(own: Own, best: int) -> Any:
     """Which tokens prefixes go on with."""
-    _, _, pool, _, terms, home = own
+    _, _, pool, _, _, terms, home = own
     value = terms.reals[0]
     token = terms.width
     count = 0
@@ -96,7 +98,7 @@ def survives(value: float, token: int, cut: Cut) -> Any:
 @shared
 def stay(own: Own, cut: Cut, old: int, live: int) -> int:
     """Every prefix as it is, with all paths that lead to it, as the first candidates; how many."""
-    tree, rows, pool, _, terms, home = own
+    tree, rows, pool, _, _, terms, home = own
     logs, frame = pool.logs, home.frame
     same = home.rows + 2 * terms.beam
     silent = logs[frame + terms.blank]
@@ -176,7 +178,7 @@ def shrink(pool: Item, home: Home, count: int, most: int) -> Any:
 @shared
 def bound_of(own: Own, c: int, count: int, low: float, old: int, live: int) -> Any:
     """A better `Field.low`, by what prefixes are worth with the best token behind them, which are yet to be offered."""
-    tree, rows, pool, _, terms, home = own
+    tree, rows, pool, _, _, terms, home = own
     value = pool.logs[home.frame + c]
     for k in range(count):
         pool.floats[home.pool + k] = pool.values[home.pool + k]
@@ -203,15 +205,15 @@ def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
 
     None that could only make a candidate that is too bad, with some distance because sums are rounded.
     """
-    _, rows, pool, _, terms, home = own
+    _, rows, pool, _, speech, terms, home = own
     logs, frame = pool.logs, home.frame
     bound = -math.inf
     if terms.fused == 0 and low > -math.inf:
         top = -math.inf
         for i in range(live):
-            value = rows.total[old + i] + rows.gains[old + i]
+            value = rows.total[old + i] + (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i])
             top = value if value > top else top
-        top += terms.reals[2]
+        top += terms.reals[2] + (0 if terms.spoken == 0 else speech.reals[5])
         bound = low - top
         bound -= 1e-9 * (1.0 + abs(low) + abs(top))
     count = 0
@@ -227,13 +229,21 @@ def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
 
 
 @shared
+def say_next(own: Own, row: int, token: int) -> Any:
+    """What the model says of a row with one more token."""
+    rows = own.rows
+    return say(own.speech, rows.contexts[row], rows.letters[row], rows.hots[row], rows.spelled[row], token)
+
+
+@shared
 def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any:
     """Row i with every token behind it that does not make a prefix of the beam, as candidates."""
-    tree, rows, pool, guide, terms, home = own
+    tree, rows, pool, guide, speech, terms, home = own
     count, low, best = field.found, field.low, field.best
     total = rows.total[old + i]
-    gain = rows.gains[old + i] + terms.reals[2]
-    if terms.fused == 0 and not (total + field.largest) + gain > low:
+    gain = (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i]) + terms.reals[2]
+    more = 0 if terms.spoken == 0 else speech.reals[5]
+    if terms.fused == 0 and not (total + field.largest) + (gain + more) > low:
         return field
     j = rows.firsts[home.rows + i]
     while j >= 0:
@@ -247,10 +257,16 @@ def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any
         c = guide.tokens[k] if terms.spelled != 0 else pool.listed[k]
         value = pool.logs[home.frame + c]
         worth = (rows.blank[old + i] if c == last else total) + value
-        worth += gain if terms.fused == 0 else gain + guide.gains[guide.gains_at[home.gains + i] + c]
-        if not worth > low or pool.marks[home.frame + c] == stamp:
+        added = gain if terms.fused == 0 else gain + guide.gains[guide.gains_at[home.gains + i] + c]
+        if not worth + (added + more) > low or pool.marks[home.frame + c] == stamp:
             continue
         if terms.spelled != 0 and not survives(value, c, cut):
+            continue
+        if terms.spoken != 0:
+            said = say_next(own, old + i, c)
+            added = (added + said.value) + said.worth
+        worth += added
+        if not worth > low:
             continue
         best = worth if worth > best else best
         pool.values[home.pool + count] = worth
@@ -282,7 +298,7 @@ def node_of(tree: Item, home: Home, parent: int, token: int, nodes: int) -> Any:
 @shared
 def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
     """Make the candidates the rows behind this frame."""
-    tree, rows, pool, guide, terms, home = own
+    tree, rows, pool, guide, _, terms, home = own
     logs, frame = pool.logs, home.frame
     nodes, paths = pool.state[home.state + 2], pool.state[home.state + 3]
     same = home.rows + 2 * terms.beam
@@ -305,6 +321,12 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             rows.gains[at] = rows.gains[old + i]
             if terms.spelled != 0:
                 rows.states[at] = rows.states[old + i]
+            if terms.spoken != 0:
+                rows.contexts[at] = rows.contexts[old + i]
+                rows.letters[at] = rows.letters[old + i]
+                rows.hots[at] = rows.hots[old + i]
+                rows.spelled[at] = rows.spelled[old + i]
+                rows.kept[at] = rows.kept[old + i]
             rows.best_blank[at] = rows.best_blank[same + i]
             rows.best_token[at] = rows.best_token[same + i]
             rows.blank_paths[at] = rows.blank_paths[same + i]
@@ -322,9 +344,16 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             twice = tree.tokens[home.nodes + before] == c
             value = logs[frame + c]
             both = (rows.blank[old + i] if twice else rows.total[old + i]) + value
-            gain = rows.gains[old + i] + terms.reals[2]
+            gain = (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i]) + terms.reals[2]
             if terms.fused != 0:
                 gain += guide.gains[guide.gains_at[home.gains + i] + c]
+            if terms.spoken != 0:
+                said = say_next(own, old + i, c)
+                rows.contexts[at], rows.letters[at] = said.context, said.node
+                rows.hots[at], rows.spelled[at] = said.hot, said.length
+                gain += said.value
+                rows.kept[at] = gain
+                gain += said.worth
             rows.origins[at] = -1 - i
             rows.blank[at] = -math.inf
             rows.token[at] = both
