@@ -23,16 +23,16 @@ def rescore(frames: Frames, found: Hypotheses, n_best: int, logits: int) -> Hypo
     if not labels.n:
         return found
     tokens = np.asarray(frames.library.to_numpy(found.tokens))
-    candidates = Candidates(tokens, labels.offsets, sources.offsets, frames.blank, logits)
+    candidates = Candidates(tokens, labels.offsets, sources.offsets, frames.width, frames.blank, logits)
     structure = frames.structure
     out = frames.empty(labels.n, "float64")
     room, logs = frames.empty(2 * (labels.rows + labels.n), "float64"), frames.empty(structure.rows, "float64")
     states = int(
         (structure.lengths * np.add.reduceat(np.append(2 * labels.lengths + 2, 0), sources.offsets[:-1])).sum()
     )
-    work = Work(structure.n, structure.rows + 8 * states // frames.width)
+    work = Work(structure.n, structure.rows * frames.width + 8 * states)
     inputs, args = (frames.data, candidates), (frames.at._layout(),)
-    ctc_forward.start_named(frames.library, inputs, (out, room, logs), args, frames.width, work, structure)
+    ctc_forward.start_named(frames.library, inputs, (out, room, logs), args, 1, work, structure)
     paths = np.asarray(frames.host(out))
     scores, before = (np.asarray(frames.library.to_numpy(x), np.float64) for x in (found.scores, found.path_scores))
     scores = paths + (scores - before)

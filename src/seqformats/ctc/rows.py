@@ -214,6 +214,7 @@ class Candidates(NamedTuple):
     tokens: Integers
     cum: Integers  # (labels + 1,)
     firsts: Integers  # (n + 1,) where the labels of each source begin
+    width: int  # how many tokens there are, the blank among them
     blank: int
     logits: int  # are the frames to be normalised?
 

@@ -1,7 +1,7 @@
 """The log-probability of labels by all their paths: the forward pass of connectionist temporal classification.
 
-`x` holds the frames in any layout, see `Layout`, each of `width` log-probabilities or logits.  Source i has the labels
-``labels.firsts[i]`` to ``labels.firsts[i + 1]``, label j the tokens ``labels.tokens[labels.cum[j]:labels.cum[j + 1]]``,
+`x` holds the frames in any layout, see `Layout`, each of ``labels.width`` log-probabilities or logits.  Source i has
+the labels ``labels.firsts[i]`` to ``labels.firsts[i + 1]``, label j the tokens ``labels.tokens[labels.cum[j]:labels.cum[j + 1]]``,
 which are not the blank.  ``out`` gets a number for each label, -inf where no path has it.
 
 A path goes through the states of its label, from one to the next, or over a blank between two tokens that differ
@@ -54,11 +54,10 @@ def add_frame(x: Array, labels: Candidates, room: Array, base: int, j: int, fram
 
 
 @shared
-def score_labels(
-    x: Array, labels: Candidates, out: Array, room: Array, logs: Array, at: Layout, u: int, width: int
-) -> None:
+def score_labels(x: Array, labels: Candidates, out: Array, room: Array, logs: Array, at: Layout, u: int) -> None:
     """All labels of a source."""
     i, begin, length = locate(at, u)
+    width = labels.width
     if labels.logits > 0:
         for t in range(length):
             frame = (begin + along(at, t)) * width
@@ -95,21 +94,29 @@ def cpu(
     room: Array,
     logs: Array,
     at: Layout,
-    width: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     labels, at = pointer(labels), pointer(at)
     for u in range(lo, hi):
-        score_labels(x, labels, out, room, logs, at, u, width)
+        score_labels(x, labels, out, room, logs, at, u)
 
 
-def cuda(x: Array, labels: Candidates, out: Array, room: Array, logs: Array, at: Layout, width: int) -> None:
+def cuda(
+    x: Array,
+    labels: Candidates,
+    out: Array,
+    room: Array,
+    logs: Array,
+    at: Layout,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+) -> None:
     """All units, a thread each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        score_labels(x, labels, out, room, logs, at, u, width)
+        score_labels(x, labels, out, room, logs, at, u)
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
