@@ -27,7 +27,6 @@ class PrefixTerms(NamedTuple):
     token_beam: int  # the most tokens of a frame that prefixes go on with
     spelled: int  # is there a lexicon?
     fused: int  # has a hook said what may follow?
-    spoken: int  # is there a model of words or tokens?
     first: int  # the first frame; 0 begins the search
     last: int  # the frame behind the last one; the search ends where that is behind all frames
     shares: Integers  # the sources from shares[b] to shares[b + 1] are the work of unit b
@@ -86,17 +85,22 @@ class PrefixRows(NamedTuple):
     token_paths: Integers
     firsts: Integers  # the first row that is this one and a token
     nexts: Integers  # the next of these
-    contexts: Integers  # what the model of words remembers: the state behind the last whole word,
-    letters: Integers  # the node of the unfinished one among the words, and among the hot ones, see `Speech`,
-    hots: Integers
-    spelled: Integers  # and how many letters it has
     blank: Array
     token: Array
     total: Array
-    gains: Array  # what tokens, hooks and the model have added
-    kept: Array  # the same without what an unfinished word is worth
+    gains: Array  # what tokens, hooks and a model have added
     best_blank: Array  # of the most likely path
     best_token: Array
+
+
+class Told(NamedTuple):
+    """What a model of words or tokens remembers of the rows of `PrefixRows`, see `Speech`."""
+
+    contexts: Integers  # the state behind the last whole word
+    nodes: Integers  # the unfinished one among the words, and among the hot ones
+    hots: Integers
+    lengths: Integers  # and its letters
+    kept: Array  # the gains without what the unfinished word is worth
 
 
 class Pool(NamedTuple):

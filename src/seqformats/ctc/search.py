@@ -20,7 +20,7 @@ from .prefixes import found_by, prefixes_of
 from .rescore import rescore
 from .result import CTCResult
 from .rows import PrefixTerms
-from .speech import NO_SPEECH, TokenModel, WordModel
+from .speech import TokenModel, WordModel
 
 _ALL = 1 << 62  # frames, tokens
 
@@ -146,7 +146,7 @@ def ctc_beam_search(
         raise KIND(f"on_new must be a function, not {type(on_new).__name__}")
     if lm is not None and not isinstance(lm, (TokenModel, WordModel)):
         raise KIND(f"lm must be a ctc.WordModel or a ctc.TokenModel, not {said(lm)}")
-    speech = NO_SPEECH if lm is None else lm._for(frames)
+    speech = None if lm is None else lm._for(frames)
     beam = at_least(beam_size, "beam_size", 1)
     best = at_least(n_best, "n_best", 1)
     if best > beam:
@@ -169,7 +169,6 @@ def ctc_beam_search(
         token_beam=frames.width if token_beam is None else at_least(token_beam, "token_beam", 1),
         spelled=int(guide is not NO_GUIDE),
         fused=int(on_new is not None),
-        spoken=int(lm is not None),
         first=0,
         last=_ALL,
         shares=NO_GUIDE.begin,

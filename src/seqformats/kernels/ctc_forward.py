@@ -1,8 +1,9 @@
 """The log-probability of labels by all their paths: the forward pass of connectionist temporal classification.
 
 `x` holds the frames in any layout, see `Layout`, each of ``labels.width`` log-probabilities or logits.  Source i has
-the labels ``labels.firsts[i]`` to ``labels.firsts[i + 1]``, label j the tokens ``labels.tokens[labels.cum[j]:labels.cum[j + 1]]``,
-which are not the blank.  ``out`` gets a number for each label, -inf where no path has it.
+the labels ``labels.firsts[i]`` to ``labels.firsts[i + 1]``, label j the tokens
+``labels.tokens[labels.cum[j]:labels.cum[j + 1]]``, which are not the blank.  ``out`` gets a number for each label, -inf
+where no path has it.
 
 A path goes through the states of its label, from one to the next, or over a blank between two tokens that differ
 (Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist Temporal Classification", 4.1).  ``room`` has

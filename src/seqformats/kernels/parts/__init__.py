@@ -16,6 +16,10 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
+- `prefix_search`  all of its frames
+- `ngrams`    an n-gram model as an automaton
+- `speech`    models of words in a search
+- `texts`     one frame of a search for texts
 - `warping`   what may be drawn of a row of scores
 - `choosing`  the best candidates of a beam
 - `advancing` what becomes of them

@@ -1,6 +1,8 @@
 """What becomes of the beam of a prefix search in one frame; see the kernel `ctc_prefixes`.
 
-`Own` says what belongs to a search: named tuples of `ctc.rows`, and where its own parts of their arrays begin.
+`Own` says what belongs to a search: named tuples of `ctc.rows`, and where its own parts of their arrays begin.  A model
+of words or tokens is `speech`, and what it remembers of each row `told`; both are None where there is none, and what is
+for them is not compiled.
 """
 
 import math
@@ -32,7 +34,6 @@ class Own(NamedTuple):
     rows: Item  # PrefixRows
     pool: Item  # Pool
     guide: Item  # Guide
-    speech: Item  # Speech
     terms: Item  # PrefixTerms
     home: Home
 
@@ -68,7 +69,7 @@ def log_add(a: float, b: float) -> Any:
 @shared
 def cut_of(own: Own, best: int) -> Any:
     """Which tokens prefixes go on with."""
-    _, _, pool, _, _, terms, home = own
+    _, _, pool, _, terms, home = own
     value = terms.reals[0]
     token = terms.width
     count = 0
@@ -98,7 +99,7 @@ def survives(value: float, token: int, cut: Cut) -> Any:
 @shared
 def stay(own: Own, cut: Cut, old: int, live: int) -> int:
     """Every prefix as it is, with all paths that lead to it, as the first candidates; how many."""
-    tree, rows, pool, _, _, terms, home = own
+    tree, rows, pool, _, terms, home = own
     logs, frame = pool.logs, home.frame
     same = home.rows + 2 * terms.beam
     silent = logs[frame + terms.blank]
@@ -178,7 +179,7 @@ def shrink(pool: Item, home: Home, count: int, most: int) -> Any:
 @shared
 def bound_of(own: Own, c: int, count: int, low: float, old: int, live: int) -> Any:
     """A better `Field.low`, by what prefixes are worth with the best token behind them, which are yet to be offered."""
-    tree, rows, pool, _, _, terms, home = own
+    tree, rows, pool, _, terms, home = own
     value = pool.logs[home.frame + c]
     for k in range(count):
         pool.floats[home.pool + k] = pool.values[home.pool + k]
@@ -200,20 +201,24 @@ def bound_of(own: Own, c: int, count: int, low: float, old: int, live: int) -> A
 
 
 @shared
-def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
+def list_tokens(own: Own, speech: Item, told: Item, cut: Cut, low: float, old: int, live: int) -> Any:
     """The tokens that some prefix may go on with, in their order; how many, and the largest log-probability of one.
 
     None that could only make a candidate that is too bad, with some distance because sums are rounded.
     """
-    _, rows, pool, _, speech, terms, home = own
+    _, rows, pool, _, terms, home = own
     logs, frame = pool.logs, home.frame
     bound = -math.inf
     if terms.fused == 0 and low > -math.inf:
         top = -math.inf
         for i in range(live):
-            value = rows.total[old + i] + (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i])
+            value = rows.total[old + i] + rows.gains[old + i]
+            if speech is not None:
+                value = rows.total[old + i] + told.kept[old + i]
             top = value if value > top else top
-        top += terms.reals[2] + (0 if terms.spoken == 0 else speech.reals[5])
+        top += terms.reals[2]
+        if speech is not None:
+            top += speech.reals[5]
         bound = low - top
         bound -= 1e-9 * (1.0 + abs(low) + abs(top))
     count = 0
@@ -229,21 +234,23 @@ def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
 
 
 @shared
-def say_next(own: Own, row: int, token: int) -> Any:
+def say_next(speech: Item, told: Item, row: int, token: int) -> Any:
     """What the model says of a row with one more token."""
-    rows = own.rows
-    return say(own.speech, rows.contexts[row], rows.letters[row], rows.hots[row], rows.spelled[row], token)
+    return say(speech, told.contexts[row], told.nodes[row], told.hots[row], told.lengths[row], token)
 
 
 @shared
-def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any:
+def go_on(own: Own, speech: Item, told: Item, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any:
     """Row i with every token behind it that does not make a prefix of the beam, as candidates."""
-    tree, rows, pool, guide, speech, terms, home = own
+    tree, rows, pool, guide, terms, home = own
     count, low, best = field.found, field.low, field.best
     total = rows.total[old + i]
-    gain = (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i]) + terms.reals[2]
-    more = 0 if terms.spoken == 0 else speech.reals[5]
-    if terms.fused == 0 and not (total + field.largest) + (gain + more) > low:
+    gain = rows.gains[old + i] + terms.reals[2]
+    most = gain
+    if speech is not None:
+        gain = told.kept[old + i] + terms.reals[2]
+        most = gain + speech.reals[5]
+    if terms.fused == 0 and not (total + field.largest) + most > low:
         return field
     j = rows.firsts[home.rows + i]
     while j >= 0:
@@ -258,15 +265,15 @@ def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any
         value = pool.logs[home.frame + c]
         worth = (rows.blank[old + i] if c == last else total) + value
         added = gain if terms.fused == 0 else gain + guide.gains[guide.gains_at[home.gains + i] + c]
-        if not worth + (added + more) > low or pool.marks[home.frame + c] == stamp:
-            continue
-        if terms.spelled != 0 and not survives(value, c, cut):
-            continue
-        if terms.spoken != 0:
-            said = say_next(own, old + i, c)
+        if speech is not None:
+            if not worth + (added + speech.reals[5]) > low or pool.marks[home.frame + c] == stamp:
+                continue
+            said = say_next(speech, told, old + i, c)
             added = (added + said.value) + said.worth
         worth += added
-        if not worth > low:
+        if not worth > low or pool.marks[home.frame + c] == stamp:
+            continue
+        if terms.spelled != 0 and not survives(value, c, cut):
             continue
         best = worth if worth > best else best
         pool.values[home.pool + count] = worth
@@ -296,9 +303,9 @@ def node_of(tree: Item, home: Home, parent: int, token: int, nodes: int) -> Any:
 
 
 @shared
-def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
+def settle(own: Own, speech: Item, told: Item, field: Field, old: int, live: int, t: int) -> None:
     """Make the candidates the rows behind this frame."""
-    tree, rows, pool, guide, _, terms, home = own
+    tree, rows, pool, guide, terms, home = own
     logs, frame = pool.logs, home.frame
     nodes, paths = pool.state[home.state + 2], pool.state[home.state + 3]
     same = home.rows + 2 * terms.beam
@@ -321,12 +328,12 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             rows.gains[at] = rows.gains[old + i]
             if terms.spelled != 0:
                 rows.states[at] = rows.states[old + i]
-            if terms.spoken != 0:
-                rows.contexts[at] = rows.contexts[old + i]
-                rows.letters[at] = rows.letters[old + i]
-                rows.hots[at] = rows.hots[old + i]
-                rows.spelled[at] = rows.spelled[old + i]
-                rows.kept[at] = rows.kept[old + i]
+            if speech is not None:
+                told.contexts[at] = told.contexts[old + i]
+                told.nodes[at] = told.nodes[old + i]
+                told.hots[at] = told.hots[old + i]
+                told.lengths[at] = told.lengths[old + i]
+                told.kept[at] = told.kept[old + i]
             rows.best_blank[at] = rows.best_blank[same + i]
             rows.best_token[at] = rows.best_token[same + i]
             rows.blank_paths[at] = rows.blank_paths[same + i]
@@ -344,15 +351,19 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             twice = tree.tokens[home.nodes + before] == c
             value = logs[frame + c]
             both = (rows.blank[old + i] if twice else rows.total[old + i]) + value
-            gain = (rows.gains[old + i] if terms.spoken == 0 else rows.kept[old + i]) + terms.reals[2]
+            gain = rows.gains[old + i] + terms.reals[2]
+            if speech is not None:
+                gain = told.kept[old + i] + terms.reals[2]
             if terms.fused != 0:
                 gain += guide.gains[guide.gains_at[home.gains + i] + c]
-            if terms.spoken != 0:
-                said = say_next(own, old + i, c)
-                rows.contexts[at], rows.letters[at] = said.context, said.node
-                rows.hots[at], rows.spelled[at] = said.hot, said.length
+            if speech is not None:
+                said = say_next(speech, told, old + i, c)
+                told.contexts[at] = said.context
+                told.nodes[at] = said.node
+                told.hots[at] = said.hot
+                told.lengths[at] = said.length
                 gain += said.value
-                rows.kept[at] = gain
+                told.kept[at] = gain
                 gain += said.worth
             rows.origins[at] = -1 - i
             rows.blank[at] = -math.inf
