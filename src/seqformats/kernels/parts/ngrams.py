@@ -35,7 +35,7 @@ def find_arc(model: Item, state: int, word: int) -> Any:
 
 
 @shared
-def follow_word(model: Item, state: int, word: int) -> Any:
+def follow_word(model: Item, state: Any, word: int) -> Any:
     """The log10 of the probability of a word behind a state, and the state behind it."""
     total = 0.0
     arc = find_arc(model, state, word)
