@@ -1,4 +1,4 @@
-"""Lines of print, read by a model of PaddleOCR: the best path, the best label, and the best one that is made of words.
+"""Lines of print, read by a model of PaddleOCR: the best path, the best label, and the best one by the words there are.
 
     python examples/read_lines.py                    40 lines of Python's own help, printed small and noisily
     python examples/read_lines.py -n 100 --noise 60  more of them, and harder to read
@@ -8,13 +8,18 @@ nothing is downloaded.  The model gives 6,625 probabilities for each 8 columns o
 are, so their frames are a `Ragged`; nothing is padded.
 
 `sf.ctc_greedy` takes the most likely token of every frame, `sf.ctc_beam_search` adds up the paths of a label, and with
-a `Trie` of the words that there are (here all of the help, the right ones among them) it reads no others.
+a `Trie` of the words that there are (here all of the help, the right ones among them) it reads no others.  With a
+`ctc.WordModel` of pairs of words, made of the lines of the help that are not read here, it knows which go together.
 """
 
 import argparse
+import math
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -84,26 +89,66 @@ def draw(text: str, noise: float, rng: np.random.Generator) -> np.ndarray:
     return np.clip(gray + rng.normal(0, noise, gray.shape), 0, 255)
 
 
-def lines_and_words(count: int, rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Some lines of the help, of three to six words in small letters, and all of its words."""
+def lines_and_words(count: int, rng: np.random.Generator) -> tuple[list[str], list[str], list[list[str]]]:
+    """Some lines of the help, of three to six words in small letters, all of its words, and its other lines."""
     texts = [
         [word.lower() for word in line.split() if word.isalpha() and word.isascii()]
         for topic in read_topics()
         for line in topic.splitlines()
     ]
     words = sorted({word for text in texts for word in text})
-    some = [text[:6] for text in texts if len(text) >= 3]
-    return [" ".join(some[i]) for i in rng.choice(len(some), count, replace=False)], words
+    long = [text for text in texts if len(text) >= 3]
+    chosen = [long[i] for i in rng.choice(len(long), count, replace=False)]
+    others = [text for text in texts if text and text not in chosen]
+    return [" ".join(text[:6]) for text in chosen], words, others
 
 
-def errors(reader: Reader, read: list[str], wanted: list[str]) -> tuple[float, float]:
-    """How many letters, and lines, of a hundred are wrong."""
+def pairs_of_words(lines: list[list[str]], words: list[str]) -> str:
+    """An ARPA file of pairs of words: half of each count is left to words that were not seen there."""
+    bounded = [["<s>", *line, "</s>"] for line in lines]
+    pairs = Counter(pair for line in bounded for pair in pairwise(line))
+    behind, before = Counter(b for _, b in pairs), Counter(a for a, _ in pairs)
+    often = Counter(word for line in bounded for word in line[:-1])
+    left = {word: 0.5 * count / often[word] for word, count in before.items()}
+    rest = 0.5 * len(behind) / len(pairs) / (len(words) + 1)  # for each word, and the unknown one
+    ones = {word: (behind[word] - 0.5) / len(pairs) + rest if word in behind else rest for word in [*words, "</s>"]}
+    text = [
+        "\\data\\",
+        f"ngram 1={len(ones) + 2}",
+        f"ngram 2={len(pairs)}",
+        "",
+        "\\1-grams:",
+        f"{math.log10(rest)} <unk>",
+    ]
+    text += [f"-99 <s> {math.log10(left['<s>'])}"]
+    text += [f"{math.log10(p)} {word} {math.log10(left.get(word, 1))}" for word, p in ones.items()]
+    text += ["", "\\2-grams:"]
+    text += [f"{math.log10((n - 0.5) / often[a] + left[a] * ones[b])} {a} {b}" for (a, b), n in pairs.items()]
+    return "\n".join([*text, "", "\\end\\", ""])
+
+
+def model_of(reader: Reader, lines: list[list[str]], words: list[str]) -> sf.ctc.WordModel:
+    """A model of pairs of words, as a search takes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pairs.arpa"
+        path.write_text(pairs_of_words(lines, words))
+        return sf.ctc.WordModel(sf.NGrams.read(path), reader.letters, alpha=0.4, beta=1.0)
+
+
+def errors(reader: Reader, read: list[str], wanted: list[str]) -> tuple[float, float, float]:
+    """How many letters, words and lines of a hundred are wrong."""
     mine, theirs = (sf.convert(list(map(reader.array, texts)), sf.Ragged) for texts in (read, wanted))
     distances = np.asarray(sf.levenshtein(mine, theirs))
-    return 100 * distances.sum() / theirs.rows, 100 * float((distances > 0).mean())
+    numbers: dict[str, int] = {}
+    lines = [
+        [np.array([numbers.setdefault(word, len(numbers)) for word in text.split()], np.int64) for text in texts]
+        for texts in (read, wanted)
+    ]
+    words = 100 * np.asarray(sf.levenshtein(*lines)).sum() / sum(map(len, lines[1]))
+    return 100 * distances.sum() / theirs.rows, words, 100 * float((distances > 0).mean())
 
 
-def read_all(reader: Reader, x: sf.Ragged, words: sf.Trie) -> dict[str, tuple[list[str], float]]:
+def read_all(reader: Reader, x: sf.Ragged, words: sf.Trie, lm: sf.ctc.WordModel) -> dict[str, tuple[list[str], float]]:
     """The lines by each way, and how many milliseconds that took."""
 
     def best(found: Any) -> list[list[int]]:
@@ -113,6 +158,7 @@ def read_all(reader: Reader, x: sf.Ragged, words: sf.Trie) -> dict[str, tuple[li
         "best path": lambda: sf.ctc_greedy(x, blank=BLANK).tokens.to_nested(),
         "best label": lambda: best(sf.ctc_beam_search(x, blank=BLANK, beam_size=20, token_beam=30)),
         "of words": lambda: best(sf.ctc_beam_search(x, blank=BLANK, beam_size=100, token_beam=30, lexicon=words)),
+        "by pairs": lambda: best(sf.ctc_beam_search(x, blank=BLANK, beam_size=100, token_beam=30, lm=lm)),
     }
     found = {}
     for name, way in ways.items():
@@ -130,15 +176,17 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     asked = parser.parse_args(arguments)
     rng = np.random.default_rng(0)
     reader = Reader()
-    wanted, known = lines_and_words(asked.lines, rng)
+    wanted, known, others = lines_and_words(asked.lines, rng)
     x = sf.convert([reader.frames(draw(text, asked.noise, rng)) for text in wanted], sf.Ragged)
     words = sf.Trie([reader.array(word + " ") for word in known])
+    lm = model_of(reader, others, known)
     print(f"{len(x)} lines, {x.rows:,} frames of {len(reader.letters):,} letters, {len(known):,} words")
-    found, wrong = read_all(reader, x, words), {}
+    found, wrong = read_all(reader, x, words, lm), {}
     for name, (lines, took) in found.items():
-        letters, whole = errors(reader, lines, wanted)
+        letters, some, whole = errors(reader, lines, wanted)
         wrong[name] = letters
-        print(f"{name:10}  {letters:4.1f} % of the letters wrong, {whole:3.0f} % of the lines; {took:.1f} ms")
+        shares = f"{letters:4.1f} % of the letters wrong, {some:4.1f} % of the words, {whole:3.0f} % of the lines"
+        print(f"{name:10}  {shares}; {took:.1f} ms")
     for i, text in enumerate(wanted[:4]):
         print(f"\n{'':10}  {text}")
         for name, (lines, _) in found.items():

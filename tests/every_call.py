@@ -43,6 +43,7 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "CTCState",
         "Constraint",
         "MaskedTokens",
+        "NGrams",
         "SpanCorrupted",
         "Templated",
         "TopK",

@@ -53,6 +53,11 @@ def test_what_encodings_inherit(thing, tables):
     assert check(thing, thing.__name__)
 
 
+@pytest.mark.parametrize("name", ["WordModel", "TokenModel", "build_ctcdecoder"])
+def test_models_of_ctc(name):
+    assert check(getattr(sf.ctc, name), name)
+
+
 @pytest.mark.bridges
 @pytest.mark.parametrize("name", sorted(NEEDS))
 def test_public_names_of_bridges(name, tables):

@@ -5,6 +5,7 @@ from pages import DOCS, blocks_of, broken, run_blocks
 
 TOUR = blocks_of(DOCS / "tour.md")
 DEVICES = blocks_of(DOCS / "devices.md")
+SPEECH = blocks_of(DOCS / "speech.md")
 
 
 def test_the_tour_runs():
@@ -14,6 +15,12 @@ def test_the_tour_runs():
 def test_a_wrong_tour_would_be_seen():
     with pytest.raises(AssertionError):
         run_blocks(broken(TOUR, "[3.0, 1.0, 7.0]", "[1.0, 3.0, 7.0]"))
+
+
+def test_speech_runs():
+    run_blocks(SPEECH, "speech.md")
+    with pytest.raises(AssertionError):
+        run_blocks(broken(SPEECH, "== (82, 77)", "== (77, 82)"))
 
 
 def test_devices_run():

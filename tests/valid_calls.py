@@ -104,6 +104,7 @@ CALLS = {
     "BannedTokens": lambda: {"tokens": [1, 2], "until": None},
     "BeamDecoder": search,
     "BeamState": lambda: {"live": None, "place": None, "memory": None, "shared": None, "prompt": None},
+    "NGrams": lambda: {"model": None},
     "CTCState": lambda: {"history": None, "rows": None, "source": None, "t": 0, "put": None},
     "Chunks": lambda: {"data": None, "lod": None, "starts": None, "sequence_lengths": None},
     "DiverseGroups": lambda: {"groups": 2, "penalty": 0.5},
@@ -216,6 +217,8 @@ CALLS = {
         "token_bonus": 0.0,
         "lexicon": None,
         "on_new": None,
+        "lm": None,
+        "exact": False,
         "normalised": True,
     },
     "ctc_loss": lambda: {

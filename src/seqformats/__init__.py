@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy, ctc_loss
+    from .ctc import CTCAlignment, CTCResult, CTCState, NGrams, ctc_align, ctc_beam_search, ctc_greedy, ctc_loss
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .health import doctor
@@ -143,6 +143,7 @@ __all__ = [
     "LoD",
     "Masked",
     "MaskedTokens",
+    "NGrams",
     "NoRepeatNgram",
     "OutOfMemory",
     "Packed",
@@ -193,8 +194,8 @@ __all__ = [
     "cumsum",
     "cut",
     "doctor",
-    "ema",
     "edits",
+    "ema",
     "equal",
     "erase",
     "expand",
@@ -315,6 +316,7 @@ _LATER = {
     "ForcedTokens": "beam",
     "LexicalConstraints": "beam",
     "MaskedTokens": "operations.masking",
+    "NGrams": "ctc",
     "NoRepeatNgram": "beam",
     "Prune": "beam",
     "RepetitionPenalty": "beam",

@@ -93,10 +93,12 @@ def prefix_search(
     allowed=lambda label, token: True,
     whole=lambda label: True,
     gains=None,
+    model=None,
 ):
     """Labels, their times, scores and log-probabilities, best first, as lists; see `ctc_beam_search`.
 
-    The number of the first frame that holds NaN or +inf instead.
+    `model` says of a label what its whole words have gained, what the unfinished one is worth, and what both gain where
+    the label ends.  The number of the first frame that holds NaN or +inf instead.
     """
     rows = [Prefix((), 0.0, -math.inf, 0.0, (0.0, ()), (-math.inf, ()))]
     for t, row in enumerate(frames):
@@ -132,12 +134,17 @@ def prefix_search(
                 gain = one.gain + token_bonus
                 if gains is not None:
                     gain += gains(one.label)[c]
+                if model is not None:
+                    kept, worth, _ = model(label)
+                    gain = kept + worth
                 new.append(Prefix(label, -math.inf, value, gain, (-math.inf, ()), (path[0] + row[c], (*path[1], t))))
         found = [one for one in stays + new if one.worth > -math.inf]
         least = sorted((one.worth for one in found), reverse=True)[:1]
         ranked = sorted(range(len(found)), key=lambda k: -found[k].worth)[:beam]
         rows = [found[k] for k in sorted(ranked) if found[k].worth >= least[0] - threshold]
     ends = [(one.worth + (gains(one.label)[blank] if gains is not None else 0.0), one) for one in rows]
+    if model is not None:
+        ends = [(one.total + model(one.label)[0] + model(one.label)[2], one) for one in rows]
     ends = [(score, one) for score, one in ends if whole(one.label) and score > -math.inf]
     ends = sorted(ends, key=lambda end: -end[0])[:n_best]
     return [(list(one.label), list(better(one, False)[1]), score, one.total) for score, one in ends]

@@ -160,7 +160,7 @@ def kinds_of(function, items, addresses=False):
             return ROWS[kind](**{field: kind_of(field, word) for field, word in fields(kind).items()})
         if kind == "int" or (name == "src" and addresses):
             return None
-        return {"Layout": "layout", "Integers": "i8", "Bytes": "u1"}.get(kind) or next(left)
+        return {"Layout": "layout", "Integers": "i8", "Bytes": "u1", "Singles": "f4"}.get(kind) or next(left)
 
     found = [kind_of(name, kind) for name, kind in parameters(function).items()]
     assert not list(left)

@@ -12,9 +12,9 @@ from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from .frames import Frames
-from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
+from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech, Told
 
-ctc_prefixes = kernel("ctc_prefixes")
+ctc_prefixes, ctc_spoken = kernel("ctc_prefixes"), kernel("ctc_spoken")
 
 FEW = 1 << 20
 """Nanoseconds, about, below which there is no work for several threads."""
@@ -30,9 +30,11 @@ class Prefixes(NamedTuple):
     frames: Frames
     terms: PrefixTerms
     guide: Guide
+    speech: Speech | None
     out: Labels
     tree: PrefixTree
     rows: PrefixRows
+    told: Told | None
     pool: Pool
     work: Work
 
@@ -40,18 +42,15 @@ class Prefixes(NamedTuple):
         """Search in the frames from `first` on, up to `last`."""
         terms = self.terms._replace(first=first, last=last)
         frames = self.frames
-        ctc_prefixes.start_named(
-            frames.library,
-            (frames.data, terms, guide),
-            (self.out, self.tree, self.rows, self.pool),
-            (frames.at._layout(),),
-            1,
-            self.work,
-            frames.structure,
-        )
+        inputs: tuple[Any, ...] = (frames.data, terms, guide)
+        outputs: tuple[Any, ...] = (self.out, self.tree, self.rows, self.pool)
+        run = ctc_prefixes
+        if self.speech is not None:
+            run, inputs, outputs = ctc_spoken, (*inputs, self.speech), (*outputs[:3], self.told, self.pool)
+        run.start_named(frames.library, inputs, outputs, (frames.at._layout(),), 1, self.work, frames.structure)
 
 
-def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -> Prefixes:
+def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, speech: Speech | None, alone: bool) -> Prefixes:
     """Memory for a search; a unit for each source where the kernel comes back to them, `alone`."""
     structure, width = frames.structure, terms.width
     beam = min(terms.beam, _labels(structure.longest, width))
@@ -60,7 +59,7 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -
     lengths = structure.lengths if layout.step == 1 else structure.order.lengths
     most = 1 + structure.longest * beam  # nodes of a source, and tokens of paths
     candidates = 4 * beam + 64 + width
-    each = 8 * (9 * most + 50 * beam + 4 * candidates + 4 * width)  # bytes
+    each = 8 * (9 * most + 65 * beam + 4 * candidates + 4 * width)  # bytes
     costs = lengths * (100.0 * beam + 2.0 * width) + 100.0
     units = structure.n if alone else _units(structure.n, float(costs.sum()), each, frames)
     shares = np.arange(structure.n + 1) if alone else _shares(costs, units)
@@ -74,19 +73,25 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -
         *_cut(frames, "int64", labels, structure.n),
         *_cut(frames, "float32", labels, labels),
     )
-    whole = _cut(frames, "int64", rows, spelled, rows, rows, rows, rows, rows)
+    whole = _cut(frames, "int64", rows, spelled, *[rows] * 5)
     real = _cut(frames, "float64", *[rows] * 6)
     listed, marks, which, token, state = _cut(frames, "int64", tokens, tokens, pool, pool, 4 * units)
     logs, values, floats = _cut(frames, "float64", tokens, pool, candidates * units)
+    told = None
+    if speech is not None:
+        contexts, words, hots, letters = _cut(frames, "int64", *[rows] * 4)
+        told = Told(contexts, words, hots, letters, frames.empty(rows, "float64"))
     nodes = 1 + lengths * beam if alone else np.full(units, most)
     places = np.concatenate([[0], np.cumsum(nodes)])
     return Prefixes(
         frames,
         terms._replace(shares=shares, places=places),
         guide,
+        speech,
         out,
         tree,
         PrefixRows(*whole, *real),
+        told,
         Pool(logs, listed, marks, values, floats, which, token, state, candidates),
         Work(units, int(costs.sum()) // 8),
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..arrays import Array
 
     Integers: TypeAlias = Array  # of int64; the other arrays are of floats
+    Singles: TypeAlias = Array  # of float32
 
 
 class PrefixTerms(NamedTuple):
@@ -87,9 +88,19 @@ class PrefixRows(NamedTuple):
     blank: Array
     token: Array
     total: Array
-    gains: Array  # what tokens and hooks have added
+    gains: Array  # what tokens, hooks and a model have added
     best_blank: Array  # of the most likely path
     best_token: Array
+
+
+class Told(NamedTuple):
+    """What a model of words or tokens remembers of the rows of `PrefixRows`, see `Speech`."""
+
+    contexts: Integers  # the state behind the last whole word
+    nodes: Integers  # the unfinished one among the words, and among the hot ones
+    hots: Integers
+    lengths: Integers  # and its letters
+    kept: Array  # the gains without what the unfinished word is worth
 
 
 class Pool(NamedTuple):
@@ -169,3 +180,152 @@ class LossRoom(NamedTuple):
 
     values: Array  # float64
     powers: Array  # as the frames, a place for each target and up to eight more; on a GPU empty
+
+
+class Section(NamedTuple):
+    """The n-grams of one order, as they are in a file."""
+
+    words: Array  # (count * order,) int32, their numbers
+    logs: Singles  # (count,)
+    weights: Singles  # (count,) 0 where there is none
+
+
+class Vocabulary(NamedTuple):
+    """The words of a file, by a hash table with open addresses."""
+
+    table: Integers  # a power of two places
+    begins: Integers  # where each word begins in the text, and ends
+    ends: Integers
+    seen: Integers  # (1,) becomes 1 when the unknown word has been read
+    cuts: Integers  # (2 * order + 4,) for work
+
+
+class NGramStates(NamedTuple):
+    """An n-gram model as an automaton, see `kernels.parts.ngrams`; words have numbers, 0 is the unknown one."""
+
+    begin: Array  # (states + 1,) int32: where the arcs of each state begin
+    words: Array  # (arcs,) int32, rising within a state
+    logs: Singles  # (arcs,) log10 of probabilities
+    nexts: Array  # (arcs,) int32: the state behind each
+    weights: Singles  # (states,) log10 of back-off weights
+    fails: Array  # (states,) int32: the state of the longest shorter context
+
+
+class Speech(NamedTuple):
+    """A model of words or tokens, and how tokens spell words: an `NGramStates` first, see `kernels.parts.speech`.
+
+    Letters are code points.  The words of the model are a tree: node 0 is the root, the children of node k are
+    ``heads[k]`` to ``tails[k]``, each for a letter of `marks`, which rise.  Hot words are another one.
+    """
+
+    begin: Array
+    words: Array
+    logs: Singles
+    nexts: Array
+    weights: Singles
+    fails: Array
+    by_words: int  # is it a model of words, or one of tokens?
+    start: int  # the state in which a label begins
+    end: int  # the number of the word that ends it; -1 where no end is scored
+    numbers: Integers  # (V,) of a model of tokens: which word each is
+    opens: Integers  # (V,) 1 where a token ends a word, 2 where it begins one, else 0
+    places: Integers  # (V + 1,) the letters of each token
+    letters: Integers
+    heads: Integers
+    tails: Integers
+    marks: Integers
+    entries: Integers  # the number of the word that ends there, 0 where none does
+    known: Integers  # 1 where a known word ends, 2 where one ends or goes on, both added up
+    hot_heads: Integers
+    hot_tails: Integers
+    hot_marks: Integers
+    shortest: Integers  # the length of the shortest hot word that ends there or further on
+    ends_hot: Integers  # 1 where a hot word ends
+    reals: Array  # (6,) float64, see `kernels.parts.speech`
+
+
+class Candidates(NamedTuple):
+    """Labels that are to be scored by all their paths, see the kernel `ctc_forward`."""
+
+    tokens: Integers
+    cum: Integers  # (labels + 1,)
+    firsts: Integers  # (n + 1,) where the labels of each source begin
+    width: int  # how many tokens there are, the blank among them
+    blank: int
+    logits: int  # are the frames to be normalised?
+
+
+class TextTerms(NamedTuple):
+    """How a search for texts decides."""
+
+    width: int  # how many tokens there are, the blank among them
+    blank: int
+    beam: int  # the most rows
+    history: int  # of rows that agree in so many words, and in all behind them, the best is kept; -1: all are
+    longest: int  # the most letters of a token
+    reals: (
+        Array  # (2,) float64: how far below the best row others may be, negative; the least log-probability of tokens
+    )
+
+
+class Parts(NamedTuple):
+    """Beginnings of words: part k is a letter behind another part, part 0 has none.  Found by both in `table`."""
+
+    parents: Integers
+    letters: Integers
+    nodes: Integers  # in the tree of words, see `Speech`
+    hots: Integers  # in that of hot words
+    lengths: Integers
+    table: Integers  # two places a part, a power of two; -1 where one is free
+    worths: Array  # float64, as a word that is not finished
+
+
+class Texts(NamedTuple):
+    """Sequences of words: text k is a word, a part, behind another text, text 0 is empty.  Found by both in `table`."""
+
+    parents: Integers
+    words: Integers
+    contexts: Integers  # the state of the model behind it
+    keys: Integers  # of the last words, see `TextTerms.history`
+    table: Integers
+    values: Array  # float64, what its words are worth
+
+
+class Spans(NamedTuple):
+    """The frames of words: span k is one behind the span of the word before it, -1 where there is none."""
+
+    before: Integers
+    firsts: Integers
+    ends: Integers
+
+
+class TextRows(NamedTuple):
+    """The beam, before a frame and behind it: ``beam`` rows each, best first."""
+
+    texts: Integers
+    parts: Integers
+    tokens: Integers  # the last one of the paths, the blank too; -1 at first
+    spans: Integers  # of the last whole word
+    firsts: Integers  # the frames of the unfinished word, -1 where there is none
+    ends: Integers
+    paths: Array  # float64, the log-probability of its paths
+    scores: Array  # float64, with what its text is worth
+
+
+class TextPool(NamedTuple):
+    """The candidates of a frame, and what a search counts."""
+
+    texts: Integers
+    parts: Integers  # or -2 - p where the letters of the token behind part p are in no part yet
+    tokens: Integers
+    rows: Integers  # the row that a candidate comes from
+    steps: Integers  # how it comes from there
+    paths: Array  # float64
+    scores: Array  # float64
+    table: Integers  # candidates by text, part and token, two places each, a power of two
+    stamps: Integers  # as many: in which frame a place was taken
+    listed: Integers  # (width,) the tokens of a frame
+    ended: Integers  # (beam,) the text of each row with its word ended, -1 where nobody has asked
+    ids: Integers  # (beam,) for the choice of the best
+    values: Array  # (beam,) float64
+    counts: Integers  # (8,) rows; which half of them; parts; texts; spans; stamps; candidates; the next frame

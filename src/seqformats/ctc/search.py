@@ -13,12 +13,14 @@ from ..converters.layouts import at_least
 from ..errors import KIND, RANGE, ROOM, said
 from ..formats import LoD
 from ..operations.annotations import Batch
-from .frames import frames_of
+from .frames import flag, frames_of
 from .fusion import OnNew, search_with
 from .lexicon import NO_GUIDE, guide_of
 from .prefixes import found_by, prefixes_of
+from .rescore import rescore
 from .result import CTCResult
 from .rows import PrefixTerms
+from .speech import TokenModel, WordModel
 
 _ALL = 1 << 62  # frames, tokens
 
@@ -35,6 +37,8 @@ def ctc_beam_search(
     token_bonus: float = 0.0,
     lexicon: Trie | None = None,
     on_new: OnNew | None = None,
+    lm: TokenModel | WordModel | None = None,
+    exact: bool = False,
     normalised: bool = True,
 ) -> CTCResult:
     """The most likely labels of every (innermost) sequence of frames, by prefix beam search.
@@ -67,6 +71,11 @@ def ctc_beam_search(
         and behind each that has brought some.  It returns an array ``(rows, V)``: what each token adds to the score
         where it comes behind the prefix, and in the column of the blank what it adds that the label ends there.  -inf
         forbids.
+    lm : ctc.WordModel or ctc.TokenModel, optional
+        An n-gram model that scores words or tokens inside of the search.
+    exact : bool
+        Are the labels that are left in the beam scored by all their paths, and ordered anew?  Else a label lacks those
+        that came through prefixes that were not in the beam.
     normalised : bool
         False where these are logits, of which log-softmax is taken here.
 
@@ -75,16 +84,16 @@ def ctc_beam_search(
     CTCResult
         `tokens` and `times` are `LoD` over ``[source -> hypotheses, hypothesis -> tokens]``, best first, below the
         outer levels of a `LoD`.  `scores` are the log-probability of all paths that the beam has added up, and what
-        `token_bonus` and `on_new` have added; `path_scores` are without that.  A source has no hypothesis where no path
-        is possible, or none of whole words is in the beam.
+        `token_bonus`, `lm` and `on_new` have added; `path_scores` are without that.  A source has no hypothesis where
+        no path is possible, or none of whole words is in the beam.
 
     Raises
     ------
     TypeError
         For frames that are no floats, and options that are no numbers, words or functions.
     StructureError
-        For items of another number of axes, a blank that is no token, a lexicon that cannot be one, and other shapes
-        from `on_new`.
+        For items of another number of axes, a blank that is no token, a lexicon that cannot be one, a model of another
+        number of tokens, and other shapes from `on_new`.
     ConversionError
         For numbers that cannot be.
     ValueError
@@ -94,6 +103,7 @@ def ctc_beam_search(
     See Also
     --------
     ctc_greedy : The label of the most likely path.
+    ctc.build_ctcdecoder : Texts, by the rules of pyctcdecode.
     beam_search : For models that see what they have said.
 
     Notes
@@ -115,7 +125,7 @@ def ctc_beam_search(
     A source without frames has the empty label, with score 0.  Half precision is calculated in float32 up to here.
     Each thread that works on some sources keeps about 80 bytes for each frame of the longest one and place of the beam;
     all together 256 MiB at most, or what a single one needs.  With `on_new` all sources keep theirs at the same time.
-    On a GPU a source is the work of one thread.  Nothing has a gradient.
+    On a GPU a source is the work of one thread, and a model is copied there by each call.  Nothing has a gradient.
 
     Examples
     --------
@@ -134,10 +144,14 @@ def ctc_beam_search(
     guide = guide_of(lexicon, frames)
     if on_new is not None and not callable(on_new):
         raise KIND(f"on_new must be a function, not {type(on_new).__name__}")
+    if lm is not None and not isinstance(lm, (TokenModel, WordModel)):
+        raise KIND(f"lm must be a ctc.WordModel or a ctc.TokenModel, not {said(lm)}")
+    speech = None if lm is None else lm._for(frames)
     beam = at_least(beam_size, "beam_size", 1)
     best = at_least(n_best, "n_best", 1)
     if best > beam:
         raise ROOM(f"n_best is {best}, but the beams have {beam} places")
+    all_paths = flag(exact, "exact")
     reals = [
         _real(token_threshold, "token_threshold", -math.inf),
         _real(threshold, "threshold", math.inf),
@@ -151,7 +165,7 @@ def ctc_beam_search(
         blank=frames.blank,
         logits=frames.logits(normalised),
         beam=beam,
-        n_best=best,
+        n_best=beam if all_paths else best,
         token_beam=frames.width if token_beam is None else at_least(token_beam, "token_beam", 1),
         spelled=int(guide is not NO_GUIDE),
         fused=int(on_new is not None),
@@ -161,12 +175,14 @@ def ctc_beam_search(
         places=NO_GUIDE.begin,
         reals=np.array(reals),
     )
-    search = prefixes_of(frames, terms, guide, alone=on_new is not None)
+    search = prefixes_of(frames, terms, guide, speech, alone=on_new is not None)
     if frames.structure.n and on_new is not None:
         search_with(search, on_new)
     elif frames.structure.n:
         search.run(0, _ALL, guide)
     found = found_by(search)
+    if all_paths:
+        found = rescore(frames, found, best, terms.logits)
     levels = (*frames.levels[:-1], found.sources, found.labels)
     return CTCResult(LoD._over(found.tokens, levels), found.scores, LoD._over(found.times, levels), found.path_scores)
 

@@ -19,6 +19,10 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `prefixes`  one frame of a prefix search
 - `edits`     what edit distances begin with
 - `paths`     what the paths of a label have together
+- `prefix_search`  all of its frames
+- `ngrams`    an n-gram model as an automaton
+- `speech`    models of words in a search
+- `texts`     one frame of a search for texts
 - `warping`   what may be drawn of a row of scores
 - `choosing`  the best candidates of a beam
 - `advancing` what becomes of them

@@ -1,6 +1,8 @@
 """What becomes of the beam of a prefix search in one frame; see the kernel `ctc_prefixes`.
 
-`Own` says what belongs to a search: named tuples of `ctc.rows`, and where its own parts of their arrays begin.
+`Own` says what belongs to a search: named tuples of `ctc.rows`, and where its own parts of their arrays begin.  A model
+of words or tokens is `speech`, and what it remembers of each row `told`; both are None where there is none, and what is
+for them is not compiled.
 """
 
 import math
@@ -9,6 +11,7 @@ from typing import Any, NamedTuple
 from .code import Item
 from .options import shared
 from .order import select
+from .speech import say
 
 
 class Home(NamedTuple):
@@ -198,7 +201,7 @@ def bound_of(own: Own, c: int, count: int, low: float, old: int, live: int) -> A
 
 
 @shared
-def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
+def list_tokens(own: Own, speech: Item, told: Item, cut: Cut, low: float, old: int, live: int) -> Any:
     """The tokens that some prefix may go on with, in their order; how many, and the largest log-probability of one.
 
     None that could only make a candidate that is too bad, with some distance because sums are rounded.
@@ -210,8 +213,12 @@ def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
         top = -math.inf
         for i in range(live):
             value = rows.total[old + i] + rows.gains[old + i]
+            if speech is not None:
+                value = rows.total[old + i] + told.kept[old + i]
             top = value if value > top else top
         top += terms.reals[2]
+        if speech is not None:
+            top += speech.reals[5]
         bound = low - top
         bound -= 1e-9 * (1.0 + abs(low) + abs(top))
     count = 0
@@ -227,13 +234,23 @@ def list_tokens(own: Own, cut: Cut, low: float, old: int, live: int) -> Any:
 
 
 @shared
-def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any:
+def say_next(speech: Item, told: Item, row: int, token: int) -> Any:
+    """What the model says of a row with one more token."""
+    return say(speech, told.contexts[row], told.nodes[row], told.hots[row], told.lengths[row], token)
+
+
+@shared
+def go_on(own: Own, speech: Item, told: Item, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any:
     """Row i with every token behind it that does not make a prefix of the beam, as candidates."""
     tree, rows, pool, guide, terms, home = own
     count, low, best = field.found, field.low, field.best
     total = rows.total[old + i]
     gain = rows.gains[old + i] + terms.reals[2]
-    if terms.fused == 0 and not (total + field.largest) + gain > low:
+    most = gain
+    if speech is not None:
+        gain = told.kept[old + i] + terms.reals[2]
+        most = gain + speech.reals[5]
+    if terms.fused == 0 and not (total + field.largest) + most > low:
         return field
     j = rows.firsts[home.rows + i]
     while j >= 0:
@@ -247,7 +264,13 @@ def go_on(own: Own, cut: Cut, field: Field, old: int, i: int, stamp: int) -> Any
         c = guide.tokens[k] if terms.spelled != 0 else pool.listed[k]
         value = pool.logs[home.frame + c]
         worth = (rows.blank[old + i] if c == last else total) + value
-        worth += gain if terms.fused == 0 else gain + guide.gains[guide.gains_at[home.gains + i] + c]
+        added = gain if terms.fused == 0 else gain + guide.gains[guide.gains_at[home.gains + i] + c]
+        if speech is not None:
+            if not worth + (added + speech.reals[5]) > low or pool.marks[home.frame + c] == stamp:
+                continue
+            said = say_next(speech, told, old + i, c)
+            added = (added + said.value) + said.worth
+        worth += added
         if not worth > low or pool.marks[home.frame + c] == stamp:
             continue
         if terms.spelled != 0 and not survives(value, c, cut):
@@ -280,7 +303,7 @@ def node_of(tree: Item, home: Home, parent: int, token: int, nodes: int) -> Any:
 
 
 @shared
-def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
+def settle(own: Own, speech: Item, told: Item, field: Field, old: int, live: int, t: int) -> None:
     """Make the candidates the rows behind this frame."""
     tree, rows, pool, guide, terms, home = own
     logs, frame = pool.logs, home.frame
@@ -305,6 +328,12 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             rows.gains[at] = rows.gains[old + i]
             if terms.spelled != 0:
                 rows.states[at] = rows.states[old + i]
+            if speech is not None:
+                told.contexts[at] = told.contexts[old + i]
+                told.nodes[at] = told.nodes[old + i]
+                told.hots[at] = told.hots[old + i]
+                told.lengths[at] = told.lengths[old + i]
+                told.kept[at] = told.kept[old + i]
             rows.best_blank[at] = rows.best_blank[same + i]
             rows.best_token[at] = rows.best_token[same + i]
             rows.blank_paths[at] = rows.blank_paths[same + i]
@@ -323,8 +352,19 @@ def settle(own: Own, field: Field, old: int, live: int, t: int) -> None:
             value = logs[frame + c]
             both = (rows.blank[old + i] if twice else rows.total[old + i]) + value
             gain = rows.gains[old + i] + terms.reals[2]
+            if speech is not None:
+                gain = told.kept[old + i] + terms.reals[2]
             if terms.fused != 0:
                 gain += guide.gains[guide.gains_at[home.gains + i] + c]
+            if speech is not None:
+                said = say_next(speech, told, old + i, c)
+                told.contexts[at] = said.context
+                told.nodes[at] = said.node
+                told.hots[at] = said.hot
+                told.lengths[at] = said.length
+                gain += said.value
+                told.kept[at] = gain
+                gain += said.worth
             rows.origins[at] = -1 - i
             rows.blank[at] = -math.inf
             rows.token[at] = both

@@ -1,0 +1,66 @@
+"""Prefix beam search with a model of words or tokens; see the kernel `ctc_prefixes`, of which this is the same search.
+
+`speech` is the model, and `told` what it remembers of each row of the beams.  Labels gain with every token what the
+model says of it, see `parts.speech`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech, Told
+from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
+from .parts.prefix_search import go_over, home_of
+from .parts.prefixes import Own
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(
+    x: Array,
+    terms: PrefixTerms,
+    guide: Guide,
+    speech: Speech,
+    out: Labels,
+    tree: PrefixTree,
+    rows: PrefixRows,
+    told: Told,
+    pool: Pool,
+    at: Layout,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    guide, speech, out, at = pointer(guide), pointer(speech), pointer(out), pointer(at)
+    tree, rows, told, pool = pointer(tree), pointer(rows), pointer(told), pointer(pool)
+    for b in range(lo, hi):
+        for u in range(terms.shares[b], terms.shares[b + 1]):
+            home = home_of(terms, pool, b, locate(at, u)[2])
+            go_over(Own(tree, rows, pool, guide, terms, home), speech, told, out, x, at, u)
+
+
+def cuda(
+    x: Array,
+    terms: PrefixTerms,
+    guide: Guide,
+    speech: Speech,
+    out: Labels,
+    tree: PrefixTree,
+    rows: PrefixRows,
+    told: Told,
+    pool: Pool,
+    at: Layout,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+) -> None:
+    """All units, a thread each."""
+    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while b < terms.shares.size - 1:
+        for u in range(terms.shares[b], terms.shares[b + 1]):
+            home = home_of(terms, pool, b, locate(at, u)[2])
+            go_over(Own(tree, rows, pool, guide, terms, home), speech, told, out, x, at, u)
+        b += gpu.gridDim.x * gpu.blockDim.y
+
+
+_KINDS = ("f8", "f8", *["i4"] * 4, "f8", "f4", "f4", *["f8"] * 10)  # in the order of the arguments
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)
