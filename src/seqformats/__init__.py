@@ -64,11 +64,11 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .health import doctor
     from .loading import batches
     from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
+    from .operations.balance import Balance, balance
     from .operations.batch import (
         buckets,
         inverse_order,
         join_batches,
-        pack_bins,
         reorder,
         sort_by_length,
         split_batches,
@@ -93,6 +93,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.moments import reduce_std, reduce_var
     from .operations.order import TopK, Unique, argsort, sort, topk, unique
     from .operations.own import kernel
+    from .operations.packing import Packs, pack, pack_bins
     from .operations.pick import gather
     from .operations.quantiles import reduce_median, reduce_quantile
     from .operations.questions import equal, lengths
@@ -116,6 +117,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllowedTokens",
+    "Balance",
     "BannedTokens",
     "BeamDecoder",
     "BeamResult",
@@ -141,6 +143,7 @@ __all__ = [
     "NoRepeatNgram",
     "OutOfMemory",
     "Packed",
+    "Packs",
     "Padded",
     "Pairs",
     "Prune",
@@ -163,6 +166,7 @@ __all__ = [
     "argsort",
     "astype",
     "attention",
+    "balance",
     "batches",
     "beam_backtrace",
     "beam_search",
@@ -219,6 +223,7 @@ __all__ = [
     "ngrams",
     "num_threads",
     "operation",
+    "pack",
     "pack_bins",
     "position_ids",
     "reduce",
@@ -286,6 +291,7 @@ __all__ = [
 # Where the names are that are loaded when they are first asked for.
 _LATER = {
     "AllowedTokens": "beam",
+    "Balance": "operations.balance",
     "BannedTokens": "beam",
     "BeamDecoder": "beam",
     "BeamResult": "beam",
@@ -303,6 +309,7 @@ _LATER = {
     "LexicalConstraints": "beam",
     "MaskedTokens": "operations.masking",
     "NoRepeatNgram": "beam",
+    "Packs": "operations.packing",
     "Prune": "beam",
     "RepetitionPenalty": "beam",
     "Sample": "beam",
@@ -320,6 +327,7 @@ _LATER = {
     "argsort": "operations.order",
     "astype": "operations.library",
     "attention": "operations.dot_attention",
+    "balance": "operations.balance",
     "batches": "loading",
     "beam_backtrace": "beam",
     "beam_search": "beam",
@@ -369,7 +377,8 @@ _LATER = {
     "nest": "operations.levels",
     "ngrams": "operations.windows",
     "operation": "gradients.own",
-    "pack_bins": "operations.batch",
+    "pack": "operations.packing",
+    "pack_bins": "operations.packing",
     "position_ids": "operations.attention",
     "reduce": "operations.reduce",
     "reduce_all": "operations.counts",
