@@ -29,7 +29,7 @@ from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Order, Structure, integers
+from ..formats.structure import Structure, integers
 from ..formats.trees import check_batches, columns_of, is_tree, name_of
 from ..gradients.cotangent import fitting
 from ..gradients.operation import (
@@ -44,7 +44,7 @@ from ..gradients.operation import (
 )
 from ..launch.kernel import kernel
 from .annotations import XT, Lengths, T
-from .costs import Cost, check_costs, cost_limit, costs_of
+from .costs import Cost, check_costs, cost_limit, costs_of_widths
 from .join import check_alike
 from .questions import lengths, lengths_given
 from .select import select, selected
@@ -438,16 +438,15 @@ def buckets(
     step = at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
         raise TOGETHER(f"multiple_of={step} is about padding, and with padded=False there is none")
-    order, limit = _falling(lengths, max_items, "max_items", step)
-    n = order.lengths.size
+    structure, limit = _fitting(lengths, max_items, "max_items", step)
+    order, n = structure.order, structure.n
     most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
     highest = cost_limit(cost, max_cost)
     costs: Array = np.empty(0)
     if max_cost is not None:
-        widths = order.lengths if step == 1 else -(-order.lengths // step) * step
-        by_width = cost is None or callable(cost) or isinstance(cost, tuple)
-        costs = costs_of(widths, cost) if by_width else _ordered(cost, order)
-        check_costs(costs, highest, order.indices)
+        costs = costs_of_widths(structure.lengths, step, cost)
+        check_costs(costs, highest)
+        costs = costs[order.indices]
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n), highest)
@@ -455,16 +454,8 @@ def buckets(
     return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
-def _ordered(cost: Cost | None, order: Order) -> Array:
-    """The costs of sequences in falling order of their lengths, where they do not follow from widths."""
-    given = np.empty_like(order.lengths)
-    given[order.indices] = order.lengths
-    found: Array = costs_of(given, cost)[order.indices]
-    return found
-
-
-def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Order, int]:
-    """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
+def _fitting(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Structure, int]:
+    """The lengths, and the limit that they keep, rounded up to a multiple of `step`."""
     limit = at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))
     wide = -(-structure.longest // step) * step
@@ -472,4 +463,4 @@ def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[O
         i = int(structure.lengths.argmax())
         padded = f", padded to {wide}" if wide > structure.longest else ""
         raise LONG(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
-    return structure.order, limit
+    return structure, limit

@@ -113,9 +113,14 @@ def cost_limit(cost: Cost | None, max_cost: object) -> float:
     return limit
 
 
-def check_costs(costs: Array, limit: float, positions: Array | None = None) -> None:
-    """StructureError for a sequence that costs more than a batch may; `positions`: where each was, else as they are."""
+def costs_of_widths(lengths: Array, step: int, cost: Cost | None) -> Array:
+    """`costs_of` for sequences that are padded to a multiple of `step`, which cost what their widths do."""
+    by_width = step > 1 and (cost is None or callable(cost) or isinstance(cost, tuple))
+    return costs_of(-(-lengths // step) * step if by_width else lengths, cost)
+
+
+def check_costs(costs: Array, limit: float) -> None:
+    """StructureError for a sequence that costs more than a batch may."""
     if (costs > limit).any():
-        k = int((costs > limit).argmax())
-        i = k if positions is None else positions[k]
-        raise LONG(f"sequence {i} costs {costs[k]:g}, more than max_cost={limit:g}")
+        i = int((costs > limit).argmax())
+        raise LONG(f"sequence {i} costs {costs[i]:g}, more than max_cost={limit:g}")

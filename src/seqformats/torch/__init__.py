@@ -11,14 +11,16 @@ from ..errors import no_attribute
 from ..later import imported
 
 if TYPE_CHECKING:
+    from ..loading.balanced import BalancedSampler
     from ..loading.sampler import BucketSampler
     from .attention import flex_mask, varlen
     from .collate import collate
     from .nested import from_njt, to_njt
 
-__all__ = ["BucketSampler", "collate", "flex_mask", "from_njt", "to_njt", "varlen"]
+__all__ = ["BalancedSampler", "BucketSampler", "collate", "flex_mask", "from_njt", "to_njt", "varlen"]
 
 _PLACES = {
+    "BalancedSampler": "..loading.balanced",
     "BucketSampler": "..loading.sampler",
     "collate": ".collate",
     "flex_mask": ".attention",
