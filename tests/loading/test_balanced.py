@@ -40,7 +40,7 @@ def test_the_batches_of_a_step_cost_alike(shuffle):
     if shuffle:
         assert alike != steps_of(lambda **options: make(cost=COST, **options), epoch=1)
         firsts = [int(np.argmax([*map(price, step)])) for step in alike]
-        assert set(firsts) == {0, 1, 2, 3}  # no rank always has the costliest
+        assert len(set(firsts)) > 1  # no rank always has the costliest
 
 
 @pytest.mark.parametrize(
