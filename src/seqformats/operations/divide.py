@@ -23,11 +23,11 @@ SMALL = 1 << 21
 FEW, STEPS = 12, 1 << 21
 """Up to how many sequences all divisions are searched, and in how many steps at most."""
 EXACTLY = 1e-12
-NEAR = ((SMALL >> 5, EXACTLY), (32 * SMALL, 1e-9))
+NEAR = ((SMALL >> 9, EXACTLY), (32 * SMALL, 1e-9))
 """Up to so many sequences times bins, how far over the bound a search may end, as a share of it; beyond, `FAR`."""
 FAR = 1e-6
 TRIES = 1 << 17
-"""How many pairs of bins are tried to make a division better, about."""
+"""How many pairs of bins are tried to make a division better, at most; fewer where sequences are few."""
 LISTED = 32
 """Of many sequences about so many a bin may be moved: the cheapest, and as many of the others."""
 ROOMS = 1 << 22
@@ -298,7 +298,7 @@ def _improve(task: Task, bins: int, of: Array, enough: float, few: bool) -> floa
         numbers = np.empty(bins * (4 + width) + 6 * 512, np.int64)
         numbers[:bins], numbers[bins : 2 * bins] = counts, task.items(of, bins)
         values = np.concatenate([[enough], loads, np.empty(512)])
-        limits = np.array([task.capacity, task.equal, TRIES, width, few])
+        limits = np.array([task.capacity, task.equal, min(TRIES, 4096 + 32 * of.size), width, few])
         full = bool(improve_bins.run(task.costs, task.sizes, chosen, of, values, numbers, limits))
         loads = np.bincount(of, task.costs, bins)
     return float(loads.max())

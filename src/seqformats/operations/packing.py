@@ -215,10 +215,10 @@ def pack(
     ends = np.arange(inner.n + counts.size) - np.repeat(np.arange(counts.size), counts + 1)
     begins = (inner.offsets[ends] - np.repeat(packs.offsets[:-1], counts + 1)).astype(np.int32)
     library = library_of(like)
-    rows = [library.from_host(array, like) for array in (ids.data, wanted.data, *places)]
-    bounds = Ragged._sealed(library.from_host(begins, like), Structure.of_lengths(counts + 1))
+    made = [ids.data, wanted.data, *places, begins]
+    *rows, bounds = made if type(like) is np.ndarray else [library.from_host(array, like) for array in made]
     ids, wanted, positions, numbers = [Ragged._sealed(array, packs) for array in rows]
-    return Packs(ids, wanted, positions, numbers, bounds)
+    return Packs(ids, wanted, positions, numbers, Ragged._sealed(bounds, Structure.of_lengths(counts + 1)))
 
 
 def _integers(given: Any, what: str) -> tuple[Structure, Array, Array]:
