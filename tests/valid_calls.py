@@ -154,6 +154,7 @@ CALLS = {
         "drop_last": False,
         "padded": True,
         "max_sequences": 3,
+        **COSTS,
         "too_long": "raise",
         "missing": "raise",
         "items": "raise",

@@ -128,3 +128,21 @@ ERRORS = {
 def test_errors(words):
     with pytest.raises(sf.SeqFormatError, match=words):
         ERRORS[words]()
+
+
+@pytest.mark.parametrize("options", [{}, {"padded": False}, {"shuffle_buffer": 0}, {"seed": 3}, {"to": sf.Ragged}])
+def test_batches_of_what_is_read_are_limited_too(options):
+    rows = [{"ids": np.zeros(length), "row": i} for i, length in enumerate(LENGTHS[:300].tolist())]
+    limit = float(PRICES[:300].max()) * 1.5
+    batches = list(sf.batches(rows, max_items=10**6, cost=COST, max_cost=limit, **options))
+    of = [batch["row"].tolist() for batch in batches]
+    assert sorted(i for batch in of for i in batch) == list(range(300))
+    padded = options.get("padded", options.get("to") is not sf.Ragged)
+    costs = [price(batch) if padded else sum(PRICES[i] for i in batch) for batch in of]
+    assert max(costs) <= limit < 3 * np.median(costs)
+    with pytest.raises(sf.StructureError, match="which cost more than max_cost=50000"):
+        list(sf.batches(rows, max_items=10**6, cost=COST, max_cost=50_000, **options))
+    left = sf.batches(rows, max_items=10**6, cost=COST, max_cost=50_000, too_long="drop", **options)
+    assert sorted(i for batch in left for i in batch["row"]) == np.flatnonzero(PRICES[:300] <= 50_000).tolist()
+    with pytest.raises(TypeError, match="a tuple of coefficients or a function of lengths"):
+        sf.batches(rows, max_items=10**6, cost=[1.0], max_cost=1)
