@@ -781,6 +781,18 @@ def pack_bins(b):
 
 
 @call
+def balance(b):
+    options = {"cost": (3, 1)}
+    return lambda lengths: sf.balance(lengths, 3, equal_counts=True, **options).parts, b.lengths
+
+
+@call
+def packs(b):
+    tokens = np.arange(b.lengths.sum())
+    return lambda lengths: sf.pack(sf.Ragged(tokens, lengths), 4, too_long="cut").ids, b.lengths
+
+
+@call
 def constructors(b):
     offsets = np.concatenate([[0], np.cumsum(b.lengths)])
     return (

@@ -588,7 +588,13 @@ CALLS = {
     "buckets": lambda rng: sf.buckets(
         given(rng, pick(rng, [integers, batch])), given(rng, small), **options(rng, "padded")
     ),
-    "pack_bins": lambda rng: sf.pack_bins(given(rng, pick(rng, [integers, batch])), given(rng, small)),
+    "pack_bins": lambda rng: sf.pack_bins(
+        given(rng, pick(rng, [integers, batch])), given(rng, small), **options(rng, "fewest")
+    ),
+    "balance": lambda rng: sf.balance(
+        given(rng, pick(rng, [integers, batch])), given(rng, small), **options(rng, "cost", "max_items", "equal_counts")
+    ),
+    "pack": lambda rng: sf.pack(given(rng, batch), given(rng, small), **options(rng, "labels", "keep_order")),
     "reorder": lambda rng: sf.reorder(given(rng, pick(rng, [batch, array])), given(rng, integers)),
     "inverse_order": lambda rng: sf.inverse_order(given(rng, integers)),
     "equal": lambda rng: sf.equal(

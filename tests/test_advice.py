@@ -139,6 +139,18 @@ FOLLOWED = {
         lambda: sf.torch.BucketSampler([9, 1], 4),
         lambda: [list(sf.torch.BucketSampler([9, 1], 4, too_long=word)) for word in ("drop", "alone")],
     ),
+    'too_long="cut" cuts it into parts': (
+        lambda: sf.pack([[1, 2, 3]], 2),
+        lambda: sf.pack([[1, 2, 3]], 2, too_long="cut"),
+    ),
+    "divide them by a number": (
+        lambda: sf.balance([1, 1], 2, cost=[1.7e308] * 2),
+        lambda: sf.balance([1, 1], 2, cost=np.array([1.7e308] * 2) / 1e300),
+    ),
+    "give both": (
+        lambda: sf.buckets([1, 2], 4, cost=(1, 1)),
+        lambda: sf.buckets([1, 2], 4, cost=(1, 1), max_cost=9),
+    ),
     'too_long="drop" leaves such rows out': (
         lambda: list(sf.batches([[1] * 9, [2]], max_items=4)),
         lambda: list(sf.batches([[1] * 9, [2]], max_items=4, too_long="drop")),

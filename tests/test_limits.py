@@ -276,6 +276,7 @@ PAST_INT64 = {
     "reshape": lambda: sf.reshape(ragged(), 2**65),
     "buckets": lambda: sf.buckets([1, 2], 2**64),
     "pack_bins": lambda: sf.pack_bins([1, 2], 2**64),
+    "balance": lambda: sf.balance([1, 2], 2**64),
     "conv": lambda: sf.conv(ragged(), np.ones((3, 1), int), 2**65, 0),
     "groups": lambda: sf.DiverseGroups(2**70, 0.5),
     "n": lambda: sf.NoRepeatNgram(2**65),

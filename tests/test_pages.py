@@ -1,11 +1,14 @@
 """The pages that need no other library: their examples run, and wrong ones would be seen."""
 
+import doctest
+
 import pytest
 from pages import DOCS, blocks_of, broken, run_blocks
 
 TOUR = blocks_of(DOCS / "tour.md")
 DEVICES = blocks_of(DOCS / "devices.md")
 SPEECH = blocks_of(DOCS / "speech.md")
+PACKING = blocks_of(DOCS / "packing.md")
 
 
 def test_the_tour_runs():
@@ -39,3 +42,14 @@ def test_reinforcement_learning_runs():
     run_blocks(blocks, "reinforcement-learning.md")
     with pytest.raises(AssertionError):
         run_blocks(broken(blocks, "[2.0, 4.0, 0.0, 6.0]", "[4.0, 4.0, 0.0, 6.0]"))
+
+
+def failures(blocks):
+    """How many of the outputs that a page shows are others."""
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "packing.md", None, 0)
+    return doctest.DocTestRunner(verbose=False).run(test, out=lambda _: None).failed
+
+
+def test_packing_shows_what_comes():
+    assert failures(PACKING) == 0
+    assert failures(broken(PACKING, "[1.077, 1.016]", "[1.016, 1.077]")) == 1

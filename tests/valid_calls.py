@@ -44,6 +44,9 @@ def step(state):
     return np.zeros((len(state.tokens), 6), np.float32), state.memory
 
 
+COSTS = {"cost": (1, 2), "max_cost": 100.0}
+
+
 def search():
     """What `beam_search` and `BeamDecoder` take, but the step."""
     return {
@@ -154,6 +157,7 @@ CALLS = {
         "drop_last": False,
         "padded": True,
         "max_sequences": 3,
+        **COSTS,
         "too_long": "raise",
         "missing": "raise",
         "items": "raise",
@@ -171,7 +175,22 @@ CALLS = {
     "beam_search": lambda: {"step": step} | search(),
     "beam_step": lambda: steps() | {"beam_size": 2, "end": 0, "accumulated": True, "level": 0},
     "block_mask": lambda: {"x": x(), "causal": False},
-    "buckets": lambda: {"lengths": [1, 2], "max_items": 9, "padded": True, "multiple_of": 2, "max_sequences": None},
+    "balance": lambda: {
+        "lengths": [1, 2],
+        "ranks": 1,
+        "cost": (1, 2),
+        "max_items": 9,
+        "micro_batches": 1,
+        "equal_counts": False,
+    },
+    "buckets": lambda: {
+        "lengths": [1, 2],
+        "max_items": 9,
+        "padded": True,
+        "multiple_of": 2,
+        "max_sequences": None,
+        **COSTS,
+    },
     "chunk": lambda: {"x": x(), "size": 2, "overlap": 1, "last": "keep", "fill": 0},
     "concat": lambda: {"parts": [x(), x()]},
     "conv": lambda: {"x": rows(), "weight": np.zeros((12, 3)), "before": 1, "after": 1},
@@ -285,7 +304,14 @@ CALLS = {
     "ngrams": lambda: {"x": ids(), "size": 2, "fill": 0},
     "operation": lambda: {"function": lambda z: (z, lambda dz: dz), "transpose": None},
     "kernel": lambda: {"cpu": step, "cuda": None, "takes": "items", "gives": "items", "dtype": None, "over": "units"},
-    "pack_bins": lambda: {"lengths": [1, 2], "capacity": 4},
+    "pack": lambda: {
+        "documents": ids(),
+        "capacity": 4,
+        "labels": ids(),
+        "keep_order": False,
+        "too_long": "raise",
+    },
+    "pack_bins": lambda: {"lengths": [1, 2], "capacity": 4, "fewest": False},
     "position_ids": lambda: {"x": x(), "start": 0, "layout": False},
     "recurrence": lambda: {
         "x": x(),
@@ -404,7 +430,8 @@ WITHOUT = {
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError", "Constraint"),
     *("conversions", "kept_memory", "num_threads"),
     # named tuples and dataclasses of results, which keep what they are given
-    *("BeamResult", "BeamTrace", "CTCAlignment", "CTCResult", "MaskedTokens", "SpanCorrupted", "Templated", "TopK"),
+    *("Balance", "BeamResult", "BeamTrace", "CTCAlignment", "CTCResult", "MaskedTokens", "Packs", "SpanCorrupted"),
+    *("Templated", "TopK"),
     "Unique",
 }
 

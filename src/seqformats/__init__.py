@@ -65,11 +65,11 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .health import doctor
     from .loading import batches
     from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
+    from .operations.balance import Balance, balance
     from .operations.batch import (
         buckets,
         inverse_order,
         join_batches,
-        pack_bins,
         reorder,
         sort_by_length,
         split_batches,
@@ -95,6 +95,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.moments import reduce_std, reduce_var
     from .operations.order import TopK, Unique, argsort, sort, topk, unique
     from .operations.own import kernel
+    from .operations.packing import Packs, pack, pack_bins
     from .operations.pick import gather
     from .operations.quantiles import reduce_median, reduce_quantile
     from .operations.questions import equal, lengths
@@ -120,6 +121,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllowedTokens",
+    "Balance",
     "BannedTokens",
     "BeamDecoder",
     "BeamResult",
@@ -147,6 +149,7 @@ __all__ = [
     "NoRepeatNgram",
     "OutOfMemory",
     "Packed",
+    "Packs",
     "Padded",
     "Pairs",
     "Prune",
@@ -169,6 +172,7 @@ __all__ = [
     "argsort",
     "astype",
     "attention",
+    "balance",
     "batches",
     "beam_backtrace",
     "beam_search",
@@ -229,6 +233,7 @@ __all__ = [
     "ngrams",
     "num_threads",
     "operation",
+    "pack",
     "pack_bins",
     "position_ids",
     "recurrence",
@@ -299,6 +304,7 @@ __all__ = [
 # Where the names are that are loaded when they are first asked for.
 _LATER = {
     "AllowedTokens": "beam",
+    "Balance": "operations.balance",
     "BannedTokens": "beam",
     "BeamDecoder": "beam",
     "BeamResult": "beam",
@@ -318,6 +324,7 @@ _LATER = {
     "MaskedTokens": "operations.masking",
     "NGrams": "ctc",
     "NoRepeatNgram": "beam",
+    "Packs": "operations.packing",
     "Prune": "beam",
     "RepetitionPenalty": "beam",
     "Sample": "beam",
@@ -335,6 +342,7 @@ _LATER = {
     "argsort": "operations.order",
     "astype": "operations.library",
     "attention": "operations.dot_attention",
+    "balance": "operations.balance",
     "batches": "loading",
     "beam_backtrace": "beam",
     "beam_search": "beam",
@@ -388,7 +396,8 @@ _LATER = {
     "nest": "operations.levels",
     "ngrams": "operations.windows",
     "operation": "gradients.own",
-    "pack_bins": "operations.batch",
+    "pack": "operations.packing",
+    "pack_bins": "operations.packing",
     "position_ids": "operations.attention",
     "recurrence": "operations.recurrence",
     "reduce": "operations.reduce",

@@ -194,15 +194,16 @@ def slow_buckets(lengths, limit, padded):
     return batches
 
 
-def first_fit_decreasing(lengths, capacity):
+def best_fit_decreasing(lengths, capacity):
     bins, room = [], []
     for i in oracle.falling(lengths):
-        k = next((k for k, free in enumerate(room) if free >= lengths[i]), len(bins))
+        # the least room, of several the bin that has had it longest
+        k = min((k for k in range(len(bins)) if room[k][0] >= lengths[i]), key=room.__getitem__, default=len(bins))
         if k == len(bins):
             bins.append([])
-            room.append(capacity)
+            room.append((capacity, 0))
         bins[k].append(i)
-        room[k] -= lengths[i]
+        room[k] = (room[k][0] - lengths[i], sum(map(len, bins)))
     return bins
 
 
@@ -225,7 +226,7 @@ def test_pack_bins(lengths, spare):
     found = sf.pack_bins(lengths, capacity)
     assert type(found) is sf.Ragged
     assert found.dtype == np.int64
-    assert sf.convert(found, list) == first_fit_decreasing(lengths, capacity)
+    assert sf.convert(found, list) == best_fit_decreasing(lengths, capacity)
 
 
 @given(

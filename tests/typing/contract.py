@@ -221,6 +221,8 @@ def attention_and_batches(x: sf.Ragged) -> None:
     assert_type(sf.block_mask(x), Array)
     assert_type(sf.buckets([1, 2], 10), sf.Ragged)
     assert_type(sf.pack_bins([1, 2], 10), sf.Ragged)
+    assert_type(sf.balance([1, 2], 2).bound, float)
+    assert_type(sf.pack(x, 10).ids, sf.Ragged)
 
 
 def gradients(x: sf.Masked) -> None:

@@ -3,6 +3,7 @@
 from .collator import Collator
 from .datasets import ArrowMap, arrow_map
 from .encodings import from_encodings
+from .flops import cost
 from .models import by_length, padding_free
 from .settings import search_options
 from .steps import decoder_step, encoder_decoder_step
@@ -12,6 +13,7 @@ __all__ = [
     "Collator",
     "arrow_map",
     "by_length",
+    "cost",
     "decoder_step",
     "encoder_decoder_step",
     "from_encodings",

@@ -15,6 +15,7 @@ from ..converters.convert import check_target, convert
 from ..converters.layouts import at_least, one_of
 from ..errors import KIND, OPTION, TOGETHER, TURN, SeqFormatError, again, said
 from ..formats import Encoding, Masked, Ragged
+from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
 from ..operations.options import flag, key_of
 from .ahead import Ahead
@@ -200,6 +201,8 @@ def batches(
     drop_last: bool = False,
     padded: bool | None = None,
     max_sequences: int | None = None,
+    cost: Cost | None = None,
+    max_cost: float | None = None,
     too_long: str = "raise",
     missing: str = "raise",
     items: Any = "raise",
@@ -248,8 +251,12 @@ def batches(
         Does padding count?  It does where `to` has some.
     max_sequences : int, optional
         The most sequences of a batch.
+    cost : optional
+        What a sequence costs, by its length, or where `padded` its width: coefficients or a function, see `balance`.
+    max_cost : float, optional
+        The most that a batch costs, as `buckets` has it.
     too_long : "raise" or "drop"
-        What becomes of a row that is over `max_items`.
+        What becomes of a row that is over `max_items` or `max_cost`.
     missing, items
         For null sequences, and for null items and single values, see `from_arrow`.
     library, device
@@ -319,6 +326,10 @@ def batches(
         too_long,
         flag(drop_last, "drop_last"),
     )
+    if cost is not None and not (callable(cost) or isinstance(cost, tuple)):
+        raise KIND(f"the cost of what is read is a tuple of coefficients or a function of lengths, not {said(cost)}")
+    limit = cost_limit(cost, max_cost)
+    plan = plan if max_cost is None else plan._replace(cost=cost, max_cost=limit)
     one_of(too_long, "too_long", ("raise", "drop"))
     one_of(missing, "missing", ("raise", "empty"))
     one_of(workers, "workers", WORKERS)

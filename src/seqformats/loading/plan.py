@@ -28,6 +28,8 @@ def plan_batches(
     pool: int | None = POOL,
     seed: Sequence[int] | None = None,
     too_long: str = "raise",
+    costs: Array | None = None,
+    max_cost: float = np.inf,
 ) -> Ragged:
     """Batches of sequences of similar length, in a random order.
 
@@ -48,6 +50,10 @@ def plan_batches(
         longest sequences first; before them what is `alone`.
     too_long : "raise", "drop" or "alone"
         What becomes of a sequence that is over `max_items`: an error, nothing, or a batch of its own.
+    costs : array ``(n,)``, optional
+        What each sequence costs.
+    max_cost : float
+        The most that a batch costs, its costliest sequence times the number of its sequences.
 
     Returns
     -------
@@ -71,7 +77,8 @@ def plan_batches(
     most = None if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
     size = None if pool is None else at_least(pool, "pool", 1)
     known = Structure.of_lengths(integers(lengths, "lengths")).lengths
-    fits = fitting(known, limit, step, too_long)
+    fits = fitting(known, limit, step, too_long, costs, max_cost)
+    limited = costs is not None and max_cost < np.inf
     order: Array = np.arange(known.size) if seed is None else shuffled(known.size, *seed, 0)
     whole = fits.all()
     long = order[:0] if whole or too_long == "drop" else order[~fits[order]]
@@ -79,19 +86,29 @@ def plan_batches(
     positions: list[Array] = [long]
     counts: list[Array] = [np.ones(long.shape, np.int64)]
     for part in _pools(order, known[order], size, limit, most):
-        made = buckets(known[part], limit, multiple_of=step, max_sequences=most)
+        priced = {"cost": costs[part], "max_cost": max_cost} if costs is not None and limited else {}
+        made = buckets(known[part], limit, multiple_of=step, max_sequences=most, **priced)
         positions.append(part[made.data])
         counts.append(made.lengths)
     batches = Ragged(np.concatenate(positions), np.concatenate(counts))
     return batches if seed is None else reorder(batches, shuffled(len(batches), *seed, 1))
 
 
-def fitting(lengths: Array, limit: int, step: int, too_long: str) -> Array:
+def fitting(
+    lengths: Array, limit: int, step: int, too_long: str, costs: Array | None = None, max_cost: float = np.inf
+) -> Array:
     """Which sequences a batch has room for; StructureError where one must and does not."""
     fits: Array = lengths <= limit // step * step
+    if costs is not None:
+        fits &= costs <= max_cost
     if too_long != "raise" or fits.all():
         return fits
     i = int((~fits).argmax())
+    if lengths[i] <= limit // step * step and costs is not None:
+        raise LONG(
+            f"sequence {i} costs {costs[i]:g}, more than max_cost={max_cost:g}; "
+            'too_long="drop" leaves such sequences out, "alone" gives each a batch of its own'
+        )
     length = int(lengths[i])
     padded = f", padded to {-(-length // step) * step}" if step > 1 else ""
     raise LONG(
@@ -109,6 +126,24 @@ def _pools(order: Array, lengths: Array, size: int | None, limit: int, most: int
     share = limit / order.size if most is None else limit / most  # what a sequence takes of a batch, however short
     pools = np.cumsum(np.maximum(lengths, share))[:-1] // (float(size) * limit)  # of all but the first
     return [*np.split(order, np.flatnonzero(np.diff(pools, prepend=0)) + 1)]
+
+
+def steps_alike(batches: Ragged, costs: Array, world: int, seed: Sequence[int] | None) -> Ragged:
+    """Put batches in steps of `world` that cost alike, in a random order; those of an incomplete step come last.
+
+    Without a seed the costliest step comes first.
+    """
+    if world == 1 or not len(batches):
+        return batches
+    each = np.maximum.reduceat(costs[batches.data], batches.offsets[:-1]) * batches.lengths
+    ranked = np.argsort(-each, kind="stable")
+    whole = ranked.size // world * world
+    steps = ranked[:whole].reshape(-1, world)
+    if seed is not None:
+        steps = steps[shuffled(steps.shape[0], *seed, 2)]
+        turns = shuffled(whole, *seed, 3).reshape(steps.shape).argsort(1)  # which rank takes which
+        steps = np.take_along_axis(steps, turns, 1)
+    return reorder(batches, np.concatenate([steps.reshape(-1), ranked[whole:]]))
 
 
 def shuffled(n: int, *seed: int) -> Array:

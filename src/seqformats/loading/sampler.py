@@ -16,9 +16,10 @@ from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, said
 from ..formats.structure import Structure
 from ..once import once
 from ..operations.annotations import Lengths
+from ..operations.costs import Cost, cost_limit, costs_of_widths
 from ..operations.options import key_of
 from ..operations.questions import lengths_given
-from .plan import POOL, TOO_LONG, fitting, plan_batches
+from .plan import POOL, TOO_LONG, fitting, plan_batches, steps_alike
 
 
 class BucketSampler:
@@ -49,6 +50,11 @@ class BucketSampler:
         ``torch.distributed`` says where it is initialised, else all batches.
     too_long : "raise", "drop" or "alone"
         What becomes of a sample over `max_items`: an error, nothing, or a batch of its own.
+    cost : optional
+        What a sample costs, as `seqformats.balance` has it.  The batches that the ranks take in one step then cost
+        alike: each its costliest sample times the number of its samples.
+    max_cost : float, optional
+        The most that a batch costs, as `seqformats.buckets` has it; a sample over it is too long.
 
     Raises
     ------
@@ -104,6 +110,8 @@ class BucketSampler:
         rank: int | None = None,
         world: int | None = None,
         too_long: str = "raise",
+        cost: Cost | None = None,
+        max_cost: float | None = None,
     ) -> None:
         for name, flag in (("shuffle", shuffle), ("drop", drop)):
             if not isinstance(flag, (bool, np.bool_)):
@@ -117,7 +125,13 @@ class BucketSampler:
             "too_long": too_long,
         }
         self._lengths: Array = Structure.of_lengths(lengths_given(lengths)).lengths
-        fitting(self._lengths, self._options["max_items"], self._options["multiple_of"], too_long)
+        if max_cost is not None:
+            self._options["max_cost"] = cost_limit(cost, max_cost)
+        priced = cost is not None or max_cost is not None
+        self._costs = costs_of_widths(self._lengths, self._options["multiple_of"], cost) if priced else None
+        self._alike = cost is not None
+        limit, step = self._options["max_items"], self._options["multiple_of"]
+        fitting(self._lengths, limit, step, too_long, self._costs, self._options.get("max_cost", np.inf))
         self._shuffle, self._seed, self._drop = bool(shuffle), key_of(seed), bool(drop)
         self._rank, self._world = _share(rank, world)
         self._epoch = 0
@@ -169,7 +183,9 @@ class BucketSampler:
         """The batches of all ranks in the epoch that is set: the positions in them, and where each begins."""
         if self._planned is None or (self._shuffle and self._planned[0] != self._epoch):
             seed = (self._seed, self._epoch) if self._shuffle else None
-            made = plan_batches(self._lengths, seed=seed, **self._options)
+            made = plan_batches(self._lengths, seed=seed, costs=self._costs, **self._options)
+            if self._costs is not None and self._alike:
+                made = steps_alike(made, self._costs, self._world, seed)
             self._planned = (self._epoch, made.data, made.offsets)
         return self._planned[1:]
 
@@ -237,7 +253,8 @@ class BucketSampler:
     def _digest(self) -> int:
         """A number that differs where batches do; loaders that save their state ask for it in every step."""
         options = repr((self._options, self._shuffle, self._seed, self._drop))
-        return zlib.crc32(options.encode(), zlib.crc32(self._lengths.tobytes()))
+        own = zlib.crc32(options.encode(), zlib.crc32(self._lengths.tobytes()))
+        return own if self._costs is None else zlib.crc32(self._costs.tobytes(), own)
 
     def __repr__(self) -> str:
         which = f", rank {self._rank} of {self._world}" if self._world > 1 else ""

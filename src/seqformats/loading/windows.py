@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import LONG
 from ..operations.batch import buckets
+from ..operations.costs import Cost, costs_of
 from .plan import shuffled
 from .rows import Fit, Rows, joined, measured
 
@@ -38,6 +39,8 @@ class Plan(NamedTuple):
     seed: tuple[int, ...] | None = None
     too_long: str = "raise"
     drop_last: bool = False
+    cost: Cost | None = None
+    max_cost: float | None = None
     share: tuple[int, int] = (0, 1)
 
     def sizes(self, lengths: Array) -> Array:
@@ -46,6 +49,16 @@ class Plan(NamedTuple):
             return lengths
         wide = lengths if self.width is None else np.full_like(lengths, self.width)
         return -(-wide // self.step) * self.step
+
+    def over(self, sizes: Array, counts: Array | None = None) -> Array:
+        """Tell which sequences of these sizes cost more than a batch may; of `counts` like it, which batches do."""
+        if self.max_cost is None:
+            return np.zeros(sizes.size, bool)
+        costs = costs_of(sizes, self.cost)
+        if counts is not None:
+            costs = np.maximum.accumulate(costs) * counts if self.padded else np.cumsum(costs)
+        over: Array = costs > self.max_cost
+        return over
 
 
 def planned(pieces: Iterator[Rows], plan: Plan) -> Iterator[tuple[Rows, Array]]:
@@ -131,6 +144,8 @@ def _kept(piece: Rows, plan: Plan) -> Rows:
     """Without the rows that no batch has room for; StructureError for one, unless they are dropped."""
     lengths = piece.lengths
     long = plan.sizes(lengths) > plan.limit
+    dear = plan.over(plan.sizes(lengths)) & ~long
+    long |= dear
     if plan.width is not None and not plan.cut:
         long |= lengths > plan.width
     if not long.any():
@@ -140,6 +155,11 @@ def _kept(piece: Rows, plan: Plan) -> Rows:
     i = int(long.argmax())
     row, length = piece.part(i, i + 1), int(lengths[i])
     size = int(plan.sizes(row.lengths)[0])
+    if dear[i]:
+        raise LONG(
+            f"{row.where(row.by)} has {length} items, which cost more than max_cost={plan.max_cost}; "
+            'too_long="drop" leaves such rows out'
+        )
     over = f"max_items={plan.limit}" if size > plan.limit else f"width={plan.width}, without truncate=True"
     padded = f", padded to {size}" if size > max(length, plan.limit) else ""
     raise LONG(
@@ -154,7 +174,8 @@ def _batches(lengths: Any, plan: Plan, number: int) -> list[Array]:
         ends = _ends_in_order(sizes, plan)
         return [np.arange(a, b) for a, b in pairwise([0, *ends])]
     order = np.arange(sizes.size) if plan.seed is None else shuffled(sizes.size, *plan.seed, number, 0)
-    made = buckets(sizes[order], plan.limit, plan.padded, max_sequences=plan.most)
+    limits = (plan.limit, plan.padded)
+    made = buckets(sizes[order], *limits, max_sequences=plan.most, cost=plan.cost, max_cost=plan.max_cost)
     places, ends = order[made.data], made.offsets.tolist()
     return [places[a:b] for a, b in pairwise(ends)]
 
@@ -167,7 +188,7 @@ def _ends_in_order(sizes: Array, plan: Plan) -> list[int]:
     while at < sizes.size:
         part = sizes[at : at + min(look, most + 1)]
         taken = np.maximum.accumulate(part) * np.arange(1, part.size + 1) if plan.padded else np.cumsum(part)
-        over = np.flatnonzero(taken > plan.limit)
+        over = np.flatnonzero((taken > plan.limit) | plan.over(part, np.arange(1, part.size + 1)))
         fits = int(over[0]) if over.size else part.size
         if fits == part.size and fits < min(most, sizes.size - at):
             look *= 2  # the batch goes on
@@ -181,6 +202,9 @@ def _whole(lengths: Array, plan: Plan) -> bool:
     """Would one more sequence like the shortest of these be too much?"""
     sizes = plan.sizes(lengths)
     if plan.most is not None and sizes.size >= plan.most:
+        return True
+    more = np.append(np.sort(sizes)[::-1], sizes.min())
+    if plan.over(more, np.arange(1, more.size + 1))[-1]:
         return True
     if plan.padded:
         return bool(sizes.max() * (sizes.size + 1) > plan.limit)

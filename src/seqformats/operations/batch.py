@@ -29,7 +29,7 @@ from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Order, Structure, integers
+from ..formats.structure import Structure, integers
 from ..formats.trees import check_batches, columns_of, is_tree, name_of
 from ..gradients.cotangent import fitting
 from ..gradients.operation import (
@@ -44,12 +44,13 @@ from ..gradients.operation import (
 )
 from ..launch.kernel import kernel
 from .annotations import XT, Lengths, T
+from .costs import Cost, check_costs, cost_limit, costs_of_widths
 from .join import check_alike
 from .questions import lengths, lengths_given
 from .select import select, selected
 from .trees import joined_trees, split_trees
 
-cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
+cut_buckets = kernel("cut_buckets")
 
 
 @operation
@@ -377,7 +378,14 @@ def inverse_order(order: Integers | Ragged) -> Array:
 
 
 def buckets(
-    lengths: Lengths, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
+    lengths: Lengths,
+    max_items: int,
+    padded: bool = True,
+    *,
+    multiple_of: int = 1,
+    max_sequences: int | None = None,
+    cost: Cost | None = None,
+    max_cost: float | None = None,
 ) -> Ragged:
     """Batches of sequences of similar length, each of a limited size.
 
@@ -392,6 +400,12 @@ def buckets(
         Where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this.
     max_sequences : int, optional
         The most sequences of a batch; any number without it.
+    cost : optional
+        What a sequence costs, as `balance` has it: coefficients, a function of lengths (of widths, where `padded`), or
+        numbers.
+    max_cost : float, optional
+        The most that a batch costs: where `padded`, its costliest sequence times the number of its sequences; else the
+        sum.  All batches cost about that then, whatever their lengths.
 
     Returns
     -------
@@ -402,9 +416,9 @@ def buckets(
     Raises
     ------
     StructureError
-        For a sequence that is over `max_items`, or would be once it is padded.
+        For a sequence that is over `max_items`, or would be once it is padded, or over `max_cost`.
     ConversionError
-        For options that are too small.
+        For options that are too small, and `cost` without `max_cost`.
 
     See Also
     --------
@@ -416,71 +430,32 @@ def buckets(
     >>> import seqformats as sf
     >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
     [[1, 3], [2, 0, 4]]
+    >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10, cost=(0, 1), max_cost=25), list)
+    [[1], [3], [2, 0, 4]]
     """
     if not isinstance(padded, (bool, np.bool_)):
         raise KIND(f"padded must be True or False, not {said(padded)}")
     step = at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
         raise TOGETHER(f"multiple_of={step} is about padding, and with padded=False there is none")
-    order, limit = _falling(lengths, max_items, "max_items", step)
-    n = order.lengths.size
+    structure, limit = _fitting(lengths, max_items, "max_items", step)
+    order, n = structure.order, structure.n
     most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
+    highest = cost_limit(cost, max_cost)
+    costs: Array = np.empty(0)
+    if max_cost is not None:
+        costs = costs_of_widths(structure.lengths, step, cost)
+        check_costs(costs, highest)
+        costs = costs[order.indices]
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
-    numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
-    found = cut_buckets.run(order.lengths, *numbers, counts)
+    numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n), highest)
+    found = cut_buckets.run(order.lengths, costs, *numbers, counts)
     return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
-def pack_bins(lengths: Lengths, capacity: int) -> Ragged:
-    """Sequences packed into as few bins of one capacity as first fit decreasing finds: sample packing.
-
-    Parameters
-    ----------
-    lengths : n integers, or an encoding
-    capacity : int
-        The most items of a bin.
-
-    Returns
-    -------
-    Ragged
-        The original positions (int64), one sequence a bin, the longest first in each.
-
-    Raises
-    ------
-    StructureError
-        For a sequence over `capacity`.
-
-    See Also
-    --------
-    inverse_order : The way back.
-    buckets : Batches of similar lengths.
-
-    Notes
-    -----
-    It takes at most 11/9 of the least number of bins and one more [1]_.
-
-    References
-    ----------
-    .. [1] D. S. Johnson, "Near-optimal bin packing algorithms", MIT, 1973.
-
-    Examples
-    --------
-    >>> import seqformats as sf
-    >>> sf.convert(sf.pack_bins([3, 7, 5, 4, 1], capacity=10), list)
-    [[1, 0], [2, 3, 4]]
-    """
-    order, limit = _falling(lengths, capacity, "capacity")
-    n = order.lengths.size
-    tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
-    bins = np.empty(n, np.int64)
-    count = fill_bins.run(order.lengths, limit, tree, bins)
-    by_bin = np.argsort(bins, kind="stable")
-    return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
-
-
-def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Order, int]:
-    """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
+def _fitting(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Structure, int]:
+    """The lengths, and the limit that they keep, rounded up to a multiple of `step`."""
     limit = at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))
     wide = -(-structure.longest // step) * step
@@ -488,4 +463,4 @@ def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[O
         i = int(structure.lengths.argmax())
         padded = f", padded to {wide}" if wide > structure.longest else ""
         raise LONG(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
-    return structure.order, limit
+    return structure, limit

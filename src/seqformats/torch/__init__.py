@@ -11,15 +11,27 @@ from ..errors import needed, no_attribute
 from ..later import imported
 
 if TYPE_CHECKING:
+    from ..loading.balanced import BalancedSampler
     from ..loading.sampler import BucketSampler
     from .attention import flex_mask, varlen
     from .collate import collate
     from .nested import from_njt, to_njt
     from .recurrent import Recurrent, rnn
 
-__all__ = ["BucketSampler", "Recurrent", "collate", "flex_mask", "from_njt", "rnn", "to_njt", "varlen"]
+__all__ = [
+    "BalancedSampler",
+    "BucketSampler",
+    "Recurrent",
+    "collate",
+    "flex_mask",
+    "from_njt",
+    "rnn",
+    "to_njt",
+    "varlen",
+]
 
 _PLACES = {
+    "BalancedSampler": "..loading.balanced",
     "BucketSampler": "..loading.sampler",
     "Recurrent": ".recurrent",
     "collate": ".collate",
