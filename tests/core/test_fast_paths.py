@@ -15,7 +15,10 @@ from seqformats import core
 from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
 
-pytestmark = pytest.mark.skipif(core.extension is None, reason="the extension is not built here")
+pytestmark = [
+    pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
+    pytest.mark.passes("compiled", reason="fast paths run machine code"),
+]
 
 KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
 DTYPES = ["f4", "f8", "i8", "i4", "u1", "?", "f2", "c8", "M8[ns]", "S5", ">f4", [("a", "i4"), ("b", "f8")]]
