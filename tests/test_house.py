@@ -73,11 +73,14 @@ ONCE_THERE = {
     "thinc.ops": "thinc",
     "thinc.transforms": "thinc",
     "thinc.types": "thinc",
+    "torch.cells": "torch",
     "torch.citizen": "torch",
     "torch.graph.functions": "torch",
     "torch.graph.nodes": "torch",
     "torch.graph.ops": "torch",
     "torch.graph.tracing": "torch",
+    "torch.recurrent": "torch",
+    "torch.steps": "torch",
 }
 FOREIGN = {
     "pyarrow",

@@ -7,7 +7,7 @@ for, since what PyTorch is told of encodings is told in the moment of its import
 
 from typing import TYPE_CHECKING
 
-from ..errors import no_attribute
+from ..errors import needed, no_attribute
 from ..later import imported
 
 if TYPE_CHECKING:
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from .attention import flex_mask, varlen
     from .collate import collate
     from .nested import from_njt, to_njt
+    from .recurrent import Recurrent, rnn
 
-__all__ = ["BucketSampler", "collate", "flex_mask", "from_njt", "to_njt", "varlen"]
+__all__ = ["BucketSampler", "Recurrent", "collate", "flex_mask", "from_njt", "rnn", "to_njt", "varlen"]
 
 _PLACES = {
     "BucketSampler": "..loading.sampler",
+    "Recurrent": ".recurrent",
     "collate": ".collate",
     "flex_mask": ".attention",
     "from_njt": ".nested",
+    "rnn": ".recurrent",
     "to_njt": ".nested",
     "varlen": ".attention",
 }
@@ -34,6 +37,8 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
+            if _PLACES[name] == ".recurrent":  # a module of PyTorch, which is imported first
+                needed("torch", "torch")
             found = getattr(imported(_PLACES[name], __name__), name)
         except ImportError as error:
             raise no_attribute(__name__, name, error) from error

@@ -14,6 +14,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `sums`      sums of many rows
 - `windows`   rows that lie side by side, added up
 - `tiles`     products of small matrices
+- `gates`     the steps of recurrent layers, sigmoid and tanh of lanes
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
 - `warping`   what may be drawn of a row of scores
@@ -48,6 +49,7 @@ from .common import (
     put,
     worth,
 )
+from .gates import sigmoid, step_at, tanh
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
     choose,
@@ -114,7 +116,21 @@ from .record import (
     alike,
 )
 from .sums import add_block, centre, in_turn, room, rounded, scratch, total, total_by_rows
-from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
+from .tiles import (
+    Product,
+    Queries,
+    Sight,
+    Tiles,
+    add_row,
+    clear_rows,
+    copy_numbers,
+    fold_add,
+    give_row,
+    mirror,
+    multiply,
+    multiply_few,
+    pack_row,
+)
 from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
 from .windows import fold_windows
@@ -168,6 +184,7 @@ __all__ = [
     "compiled",
     "compiled_with_gil",
     "conjugated",
+    "copy_numbers",
     "dot",
     "draw",
     "each",
@@ -207,6 +224,7 @@ __all__ = [
     "move_run",
     "move_square",
     "multiply",
+    "multiply_few",
     "nonzero",
     "numbers_of",
     "one_of",
@@ -234,8 +252,11 @@ __all__ = [
     "scratch",
     "select",
     "shared",
+    "sigmoid",
     "sort_columns",
+    "step_at",
     "store",
+    "tanh",
     "total",
     "total_by_rows",
     "unknown",

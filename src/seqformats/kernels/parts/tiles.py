@@ -17,6 +17,8 @@ from .options import shared
 
 ROWS = 8
 """How many rows of a product are calculated together."""
+FEW = 4
+"""The same where there are only a few."""
 SQUARE = 8
 """The side of the square that `turn` mirrors."""
 
@@ -79,12 +81,22 @@ def multiply(x: Item, product: Product, count: int) -> None:
 
     ``x[place + r * gap + c]`` becomes the sum over t of ``x[begin + r * row + t * step] * x[first + t * wide + c]``.
     """
+    multiply_rows(x, product, count, ROWS)
+
+
+def multiply_few(x: Item, product: Product, count: int) -> None:
+    """Calculate the first 4 rows of a `Product` alone, to the same bits."""
+    multiply_rows(x, product, count, FEW)
+
+
+def multiply_rows(x: Item, product: Product, count: int, rows: int) -> None:
+    """Calculate some rows of a `Product`, interpreted."""
     place, gap, begin, row, step, first, wide, depth, adds = product
     size = x.itemsize
-    left = np.lib.stride_tricks.as_strided(x[begin:], (ROWS, depth), (row * size, step * size))
+    left = np.lib.stride_tricks.as_strided(x[begin:], (rows, depth), (row * size, step * size))
     right = np.lib.stride_tricks.as_strided(x[first:], (depth, count), (wide * size, size))
     with np.errstate(all="ignore"):
-        for r in range(ROWS):
+        for r in range(rows):
             some = x[place + r * gap : place + r * gap + count]
             total = some.copy() if adds else np.zeros(count, x.dtype)
             for t in range(depth):
@@ -121,15 +133,24 @@ def _registers(context: Context, kind: Item) -> tuple[int, int]:
 
 @lowered(multiply)
 def _multiply(x: Item, product: Item, count: Item) -> Any:
+    return _code_of_rows(x, product, count, ROWS)
+
+
+@lowered(multiply_few)
+def _multiply_few(x: Item, product: Item, count: Item) -> Any:
+    return _code_of_rows(x, product, count, FEW)
+
+
+def _code_of_rows(x: Item, product: Item, count: Item, some: int) -> Any:
     lanes, kind = int(count.literal_value), x.dtype
 
     def code(context: Context, builder: Builder, base: Value, fields: Value, _: Value) -> None:
         args = [base, *cgutils.unpack_tuple(builder, fields)]
         function = _alone(
             builder,
-            f"multiply.{kind}.{lanes}",
+            f"multiply.{kind}.{lanes}.{some}",
             [arg.type for arg in args],
-            lambda inner, *given: _product(context, inner, kind, lanes, *given),
+            lambda inner, *given: _product(context, inner, kind, (some, lanes), *given),
         )
         builder.call(function, args)
 
@@ -150,17 +171,17 @@ def _alone(builder: Builder, name: str, kinds: Any, body: Any) -> Any:
     return function
 
 
-def _product(context: Context, builder: Builder, kind: Item, lanes: int, *args: Any) -> None:
+def _product(context: Context, builder: Builder, kind: Item, shape: tuple[int, int], *args: Any) -> None:
     to, at, between, from_, down, along, start, across, deep, keeps = args
-    rows, some = _registers(context, kind)
-    some = min(some, lanes)
+    high, lanes = shape
+    rows, some = (min(pair) for pair in zip(_registers(context, kind), shape, strict=True))
     vector = vector_type(_number(kind), some)
     name = f"llvm.fmuladd.v{some}f{kind.bitwidth}"
 
     def there(base: Value, number: Value) -> Any:
         return builder.bitcast(builder.gep(base, [number]), vector.as_pointer())
 
-    for top in range(0, ROWS, rows):
+    for top in range(0, high, rows):
         for side in range(0, lanes, some):
             places = [builder.add(at, builder.add(builder.mul(between, I64(top + r)), I64(side))) for r in range(rows)]
             begins = [builder.gep(to, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
@@ -270,6 +291,15 @@ def give_row(x: Item, place: int, out: Item, to: int, width: int) -> None:
     while k < width:
         store(out, to + k, load(x, place + k, 1, out))
         k += one
+
+
+@in_lanes
+def copy_numbers(x: Item, place: int, out: Item, to: int, size: int) -> None:
+    """``out[to:to + size] = x[place:place + size]``, a multiple of 16."""
+    k = 0
+    while k < size:
+        store(out, to + k, load(x, place + k, 16, out))
+        k += 16
 
 
 @in_lanes

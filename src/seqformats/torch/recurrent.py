@@ -1,0 +1,274 @@
+"""Recurrent layers of PyTorch over sequences of different lengths."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+from torch.nn.utils.rnn import PackedSequence
+
+from ..arrays import library_of
+from ..converters.convert import convert, no_encoding
+from ..converters.like import convert_like
+from ..errors import DEVICES, KIND, LIBRARY, SHAPE, said
+from ..formats import Packed
+from ..operations.annotations import Batch
+from .cells import weights_of, write_out
+from .steps import GRU, LSTM, Direction, Steps
+
+Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
+Module: TypeAlias = Any  # torch.nn.Module
+State: TypeAlias = Any  # a tensor, or a pair of them
+Way: TypeAlias = Callable[[Module, Packed, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
+
+CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
+PLAIN = (torch.Tensor, nn.Parameter)
+DTYPES = (torch.float32, torch.float64)
+FEW = 1 << 20
+"""Up to how many multiplications a short batch is sooner done by PyTorch, whose calls are fewer."""
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
+    """Run a recurrent layer of PyTorch over each sequence, without padding.
+
+    Parameters
+    ----------
+    module : torch.nn.LSTM, torch.nn.GRU or torch.nn.RNN
+        Any number of layers, one direction or both, with biases or without, with dropout between layers and with
+        projections.  Its parameters stay where they are; `batch_first` means nothing here.
+    x : an encoding or a list of tensors
+        Its items are ``(input_size,)``.  Of a `LoD` the innermost sequences are meant.
+    state : Tensor, or a pair of them for `LSTM`, optional
+        The initial state ``(layers * directions, n, hidden)``, for `LSTM` ``(h, c)``, in the order of `x`; by default
+        zeros.  With projections h is ``(layers * directions, n, proj_size)``.
+
+    Returns
+    -------
+    y : a batch like `x`
+        Its items are ``(directions * hidden,)``.
+    state : Tensor, or a pair of them
+        The state behind the last item of each sequence, in the reversed direction behind its first; of a sequence
+        without items the initial one.
+
+    Raises
+    ------
+    TypeError
+        If `module` is none of these, if `x` is no batch of tensors, or if `state` is no tensor, or for `LSTM` no pair.
+    StructureError
+        For items of another width, and a state of another shape.
+    DeviceError
+        For a state on another device.
+
+    See Also
+    --------
+    seqformats.torch.Recurrent : As a module.
+    seqformats.with_packed : For any other function of a `PackedSequence`.
+
+    Notes
+    -----
+    On the host, float32 and float64 items go through compiled steps of this library, which are several times as fast as
+    PyTorch's when gradients are wanted: what the input adds to the gates, and each gradient of a weight, is one product
+    over all rows.  They calculate what PyTorch does, in another order.  Second derivatives are refused.
+
+    PyTorch's own layer runs on `Packed` rows in all other cases: on a GPU, for half precision and under autocast, for
+    `nn.RNN`, subclasses and projections, and for modules with hooks.  Within `torch.func` and for tangents, which that
+    does not know, the steps are written out in tensor operations.  `torch.compile` ends its graph before this call and
+    goes on behind it.  Sequences of one length in float32 go through `nn.LSTM` as a
+    rectangle.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch
+    >>> lstm = torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True)
+    >>> x = sf.Ragged(torch.zeros(5, 4), [2, 0, 3])
+    >>> y, (h, c) = sf.torch.rnn(lstm, x)
+    >>> y.lengths, tuple(y.data.shape), tuple(h.shape)
+    (array([2, 0, 3]), (5, 6), (4, 3, 3))
+    """
+    if not isinstance(module, nn.RNNBase):
+        raise KIND(f"rnn takes an nn.LSTM, nn.GRU or nn.RNN, not {type(module).__name__}")
+    p: Any = convert(x, Packed)
+    if not isinstance(p, Packed):
+        raise no_encoding(x, "no single batch")
+    p._look()
+    library = library_of(p.data)
+    if library.name != "torch":
+        raise LIBRARY(f'rnn is for items in PyTorch, not in {library.name}; sf.to(x, "torch") brings them there')
+    if p.item_shape != (module.input_size,):
+        raise SHAPE(f"items must have shape ({module.input_size},) as module.input_size says, but have {p.item_shape}")
+    states = _states(module, p, state)
+    order = None
+    columns = p._structure.columns
+    if (columns[1:] < columns[:-1]).any():
+        order = torch.from_numpy(p.indices.copy()).to(p.data.device)
+        states = [s.index_select(1, order) for s in states]
+    data, finals = _way(module, p, states)(module, p, states)
+    if order is not None:
+        home = torch.from_numpy(columns.copy()).to(order.device)
+        finals = [s.index_select(1, home) for s in finals]
+    y = convert_like(p._with_data(data), x)
+    return y, (finals[0] if len(finals) == 1 else tuple(finals))
+
+
+class Recurrent(nn.Module):  # type: ignore[misc]
+    """A recurrent layer as a module from batch to batch, for ``nn.Sequential``.
+
+    Parameters
+    ----------
+    module : torch.nn.LSTM, torch.nn.GRU or torch.nn.RNN
+        What `rnn` takes.
+
+    Attributes
+    ----------
+    module
+        The same, under whose name its parameters are in ``state_dict``.
+
+    Raises
+    ------
+    TypeError
+        For any other module.
+
+    Notes
+    -----
+    A call ``layer(x)`` gives ``rnn(module, x)[0]``, the batch alone, which the next module takes.  `rnn` gives the
+    states too.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch
+    >>> model = torch.nn.Sequential(sf.torch.Recurrent(torch.nn.GRU(4, 3)), sf.torch.Recurrent(torch.nn.GRU(3, 2)))
+    >>> tuple(model(sf.Ragged(torch.zeros(5, 4), [2, 3])).data.shape)
+    (5, 2)
+    """
+
+    def __init__(self, module: Module) -> None:
+        super().__init__()
+        if not isinstance(module, nn.RNNBase):
+            raise KIND(f"Recurrent takes an nn.LSTM, nn.GRU or nn.RNN, not {type(module).__name__}")
+        self.module = module
+
+    def forward(self, x: Batch, state: State = None) -> Any:
+        """The batch that `rnn` gives."""
+        return rnn(self.module, x, state)[0]
+
+
+def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
+    """The initial states, checked; none for zeros."""
+    if state is None:
+        return []
+    pair = isinstance(module, nn.LSTM)
+    given = list(state) if pair and isinstance(state, (tuple, list)) else [state]
+    if len(given) != 1 + pair or not all(isinstance(s, torch.Tensor) for s in given):
+        wanted = "the state of an nn.LSTM is (h, c), two tensors" if pair else "the state is one tensor"
+        raise KIND(
+            f"{wanted}, not {said(type(state).__name__) if not isinstance(state, (tuple, list)) else said(state)}"
+        )
+    layers = module.num_layers * (2 if module.bidirectional else 1)
+    widths = (module.proj_size or module.hidden_size, module.hidden_size)
+    data: Any = p.data
+    for name, s, width in zip("hc", given, widths, strict=False):
+        if tuple(s.shape) != (layers, len(p), width):
+            raise SHAPE(f"{name} must have shape {(layers, len(p), width)}, but has {tuple(s.shape)}")
+        if s.device != data.device:
+            raise DEVICES(f"{name} is on {s.device}, but the items are on {data.device}")
+    return given
+
+
+def _way(module: Module, p: Packed, states: Sequence[Tensor]) -> Way:
+    """How this layer is to go through these rows."""
+    library: Any = library_of(p.data)
+    if library._transforms():
+        return write_out
+    cell = _own_cell(module, p, states)
+    if cell is None:
+        return _packed
+    if _fits(module, p):
+        return _rectangle
+    return _packed if _is_small(module, p) else functools.partial(_steps, cell)
+
+
+def _own_cell(module: Module, p: Packed, states: Sequence[Tensor]) -> Any:
+    """The kind of layer that steps of this library do; None where PyTorch is to do it."""
+    cell = CELLS.get(parametrize.type_before_parametrizations(module))
+    if cell is None or module.proj_size or "forward" in vars(module) or not module.hidden_size or not module.input_size:
+        return None
+    modules = torch.nn.modules.module
+    if any(getattr(module, name, None) or getattr(modules, f"_global{name}", None) for name in HOOKS):
+        return None
+    data: Any = p.data
+    if library_of(data).autocasts(data):
+        return None
+    for t in (data, *states, *[w for ws in weights_of(module) for w in ws if w is not None]):
+        if type(t) not in PLAIN or t.dtype is not data.dtype or not t.is_cpu or t.layout is not torch.strided:
+            return None
+    return cell if data.dtype in DTYPES and not data.is_neg() else None
+
+
+def _fits(module: Module, p: Packed) -> bool:
+    """Are the rows a rectangle, which PyTorch goes through as fast as can be?"""
+    data: Any = p.data
+    fast = isinstance(module, nn.LSTM) and data.dtype is torch.float32 and torch.backends.mkldnn.is_available()
+    return fast and p.rows > 0 and p.rows == len(p) * p.max_length
+
+
+def _is_small(module: Module, p: Packed) -> bool:
+    """Are there so few steps and numbers that it is calls that take the time?"""
+    size = p.rows * module.hidden_size * (module.input_size + module.hidden_size)
+    return size <= FEW and p.max_length <= (6 if torch.is_grad_enabled() else 12)
+
+
+def _rectangle(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    """Packed rows of sequences of one length, through the layer as a rectangle."""
+    data: Any = p.data
+    block = data.view(p.max_length, len(p), -1)
+    first = module.batch_first
+    y, finals = module(block.transpose(0, 1) if first else block, tuple(states) or None)
+    return (y.transpose(0, 1) if first else y).reshape(p.rows, -1), finals
+
+
+def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    """Packed rows through the layer itself, which takes no empty sequence: they are the last ones."""
+    data: Any = p.data
+    n, some = len(p), int((p.lengths > 0).sum())
+    pair = isinstance(module, nn.LSTM)
+    if not states and (some < n or not some):
+        layers = module.num_layers * (2 if module.bidirectional else 1)
+        widths = (module.proj_size or module.hidden_size, module.hidden_size)[: 1 + pair]
+        states = [data.new_zeros(layers, n, width) for width in widths]
+    if not some:
+        width = module.proj_size or module.hidden_size
+        return data.new_zeros(0, width * (2 if module.bidirectional else 1)), list(states)
+    sizes = torch.from_numpy(p.size_at_t[: p.max_length].copy())
+    begin = [s[:, :some] for s in states]
+    given = (tuple(begin) if pair else begin[0]) if begin else None
+    y, final = module(PackedSequence(data, sizes), given)
+    finals = list(final) if pair else [final]
+    if some < n:
+        finals = [torch.cat((own, s[:, some:].to(own.dtype)), 1) for own, s in zip(finals, states, strict=True)]
+    return y.data, finals
+
+
+def _steps(cell: Any, module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    """Packed rows through the steps of this library."""
+    steps, data = Steps.of(p._structure), p.data
+    sides = 1 + module.bidirectional
+    finals: list[Any] = []
+    weights = weights_of(module)
+    for layer in range(module.num_layers):
+        outs = []
+        for side in range(sides):
+            k = layer * sides + side
+            out, *final = Direction.apply(cell, steps, bool(side), data, *weights[k][:4], *[s[k] for s in states])
+            outs.append(out)
+            finals.append(final)
+        data = outs[0] if sides == 1 else torch.cat(outs, 1)
+        if module.dropout and module.training and layer + 1 < module.num_layers:
+            data = nn.functional.dropout(data, module.dropout)  # as nn.LSTM calls it, so that seeds give the same
+    return data, [torch.stack(own) for own in zip(*finals, strict=True)]

@@ -1,0 +1,301 @@
+"""One direction of a layer of an LSTM or a GRU over packed rows, on the host, as a function of PyTorch's graph.
+
+What the input adds to the gates is one product over all rows; a kernel does all steps of the state.  Backwards a kernel
+makes the gradients of the gates step by step, and those of the weights are one product each over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch.autograd import Function
+
+from ..arrays import Array, library_of
+from ..errors import NO_GRADIENT
+from ..formats.structure import Structure
+from ..launch import threads
+from ..launch.kernel import kernel
+
+Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
+Context: TypeAlias = Any  # what autograd hands from a forward to a backward call
+
+SPARE = 8
+"""Rows that a kernel may read behind the last one, for each thread."""
+TILE = 512
+"""Numbers that a thread needs for the product of a step."""
+PRODUCT = 256 * 512 + 128 * 256 + 256
+"""Numbers that a thread needs for a product of matrices."""
+WORTH = 1 << 24
+"""From how many multiplications on a second thread brings more than it costs to wake it."""
+
+
+class Cell(NamedTuple):
+    """What tells the two kinds of layers apart."""
+
+    name: str
+    gates: int
+    states: int
+    kept: int  # numbers for each row and unit that are kept beside the gates
+
+
+LSTM = Cell("lstm", gates=4, states=2, kept=3)
+GRU = Cell("gru", gates=3, states=1, kept=2)
+
+
+class Steps(NamedTuple):
+    """Where the rows of each step are in a packed batch."""
+
+    begins: Array  # and where the last one ends
+    n: int  # sequences
+    rows: int
+
+    @classmethod
+    def of(cls, structure: Structure) -> Steps:
+        """Read them from the structure of a batch."""
+        return cls(structure.order.steps[: structure.longest + 1], structure.n, structure.rows)
+
+
+class Plan(NamedTuple):
+    """How the memory of a direction is divided; `lstm_steps` and its neighbours describe the parts."""
+
+    cell: Cell
+    steps: Steps
+    back: bool
+    hidden: int
+    width: int  # the hidden units up to a multiple of 32
+    units: int  # threads
+    room: int  # rows, and spare ones
+
+    @classmethod
+    def of(cls, cell: Cell, steps: Steps, back: bool, hidden: int) -> Plan:
+        """Divide the work among threads, each of which takes every second sequence, or third, ..."""
+        width = -(-hidden // 32) * 32
+        units = max(min(_threads(steps.rows * cell.gates * width * width), steps.n // SPARE), 1)
+        return cls(cell, steps, back, hidden, width, units, steps.rows + SPARE * units)
+
+    @property
+    def line(self) -> int:
+        """The gates of a row."""
+        return self.cell.gates * self.width
+
+    @property
+    def stored(self) -> int:
+        """The states of all sequences."""
+        return self.cell.states * self.steps.n * self.width
+
+    def parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """New memory for the way forwards, whole and in parts: gates, what is kept, weights, bias, states, tiles."""
+        bias = self.width if self.cell is GRU else 0
+        kept = self.cell.kept * self.room * self.width
+        sizes = [self.room * self.line, kept, self.line * self.width, bias, self.stored, self.units * TILE]
+        return _divided(like, sizes)
+
+    def back_parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """New memory for the way back: gradients of gates, of a GRU those of the inputs, weights, states, tiles."""
+        inputs = self.room * self.line if self.cell is GRU else 0
+        sizes = [self.room * self.line, inputs, self.line * self.width, self.stored, self.units * TILE]
+        return _divided(like, sizes)
+
+    def rows_of(self, part: Tensor) -> Tensor:
+        """The gates ``(rows, line)`` that a part of the memory holds."""
+        return part[: self.steps.rows * self.line].view(self.steps.rows, self.line)
+
+    def wide(self, w: Tensor) -> Tensor:
+        """Weights ``(gates * hidden, ...)`` as ``(gates, width, ...)``, zero where there is no unit."""
+        w = w.reshape(self.cell.gates, self.hidden, *w.shape[1:])
+        if self.width == self.hidden:
+            return w
+        wide = w.new_zeros((self.cell.gates, self.width, *w.shape[2:]))
+        wide[:, : self.hidden] = w
+        return wide
+
+    def in_blocks(self, w: Tensor) -> Tensor:
+        """Weights as ``(width / 16, gates, 16, ...)``, the order in which the gates of 16 units lie in memory."""
+        w = self.wide(w)
+        return w.view(self.cell.gates, self.width // 16, 16, *w.shape[2:]).transpose(0, 1)
+
+    def from_blocks(self, d: Tensor) -> Tensor:
+        """A gradient ``(line, ...)`` in that order as one of weights."""
+        d = d.view(self.width // 16, self.cell.gates, 16, *d.shape[1:]).transpose(0, 1)
+        d = d.reshape(self.cell.gates, self.width, *d.shape[3:])
+        return d[:, : self.hidden].reshape(self.cell.gates * self.hidden, *d.shape[2:])
+
+    def square(self, w: Tensor) -> Tensor:
+        """Weights of the state as ``(gates, width / 16, 16, width)``."""
+        w = self.wide(w)
+        if self.width != self.hidden:
+            w = torch.nn.functional.pad(w, (0, self.width - self.hidden))
+        return w.view(self.cell.gates, self.width // 16, 16, self.width)
+
+    def put_states(self, part: Tensor, states: Sequence[Tensor | None]) -> Tensor:
+        """Write states or their gradients ``(n, hidden)`` to their part, zeros for those that are not there."""
+        stored = part.view(self.cell.states, self.steps.n, self.width)
+        if self.width != self.hidden or not states or any(s is None for s in states):
+            stored.zero_()
+        for place, state in zip(stored, states, strict=False):
+            if state is not None:
+                place[:, : self.hidden] = state
+        return stored
+
+    def run(self, name: str, *arrays: Tensor) -> None:
+        """Start a kernel of these steps."""
+        numbers = (self.steps.begins, self.steps.n, self.room, self.units, int(self.back), self.width)
+        _run(f"{self.cell.name}_{name}", arrays, numbers, self.units)
+
+
+def _divided(like: Tensor, sizes: list[int]) -> tuple[Tensor, Sequence[Tensor]]:
+    whole = _empty(like, sum(sizes))
+    return whole, whole.split_with_sizes(sizes)
+
+
+def _empty(like: Tensor, *shape: int) -> Tensor:
+    return library_of(like).empty(shape, like.dtype, like)
+
+
+def _threads(products: int) -> int:
+    return threads.num_threads() if products >= WORTH else 1
+
+
+def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], units: int) -> None:
+    """Start a kernel of the host, each unit in a thread of its own."""
+    flat = [x.numpy().reshape(-1) for x in arrays]
+    code = kernel(name).of(*flat)
+    threads.run(code, (*flat, *numbers), range(units + 1), flat)
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None, *, mirrored: bool = False) -> Tensor:
+    """``a @ b + bias``, with ``a.T`` where `mirrored`; what is added up does not depend on other rows of `a`."""
+    out = _empty(a, a.shape[1 if mirrored else 0], b.shape[1])
+    multiply(a, b, bias, out, mirrored)
+    return out
+
+
+def multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, mirrored: bool = False) -> None:
+    """Write such a product to `out`."""
+    high, deep = a.shape[::-1] if mirrored else a.shape
+    width = b.shape[1]
+    if not out.numel():
+        return
+    if bias is None:
+        bias = a.new_empty(0)
+    units = _threads(high * deep * width)
+    share = -(-high // (8 * units)) * 8
+    along = (1, a.shape[1]) if mirrored else (a.shape[1], 1)
+    sizes = np.array([*along, width, width, high, deep, share], np.int64)
+    _run("matrix_product", (a, b, bias, out, _empty(a, units * PRODUCT)), (sizes, width), units)
+
+
+class Direction(Function):  # type: ignore[misc]
+    """One direction of a layer: the state behind each row, and the states behind each sequence.
+
+    ``Direction.apply(cell, steps, back, x, w_ih, w_hh, b_ih, b_hh, *states)``, x being ``(rows, input)``, biases None
+    where there are none, and states ``(n, hidden)``, none for zeros.
+    """
+
+    @staticmethod
+    def forward(ctx: Context, cell: Cell, steps: Steps, back: bool, x: Tensor, *tensors: Tensor) -> Any:  # noqa: D102
+        given = x
+        x = x.detach().contiguous()
+        weights: list[Any] = [None if t is None else t.detach() for t in tensors]
+        w_ih, w_hh, b_ih, b_hh, *states = weights
+        plan = Plan.of(cell, steps, back, w_hh.shape[1])
+        memory, (gates, _, weights, inner, stored, _) = plan.parts(x)
+        bias = None
+        if cell is GRU:
+            inner.zero_()
+        if b_ih is not None:
+            if cell is GRU:  # what the state adds to the content is weighed by a gate, so its bias is, too
+                shift = plan.wide(b_hh)
+                inner.copy_(shift[2])
+                bias = plan.wide(b_ih).clone()
+                bias[:2] += shift[:2]
+            else:
+                bias = plan.wide(b_ih + b_hh)
+            bias = bias.view(cell.gates, -1, 16).transpose(0, 1).reshape(-1)
+        entering = plan.in_blocks(w_ih).reshape(plan.line, -1).t().contiguous()
+        multiply(x, entering, bias, plan.rows_of(gates))
+        _lay_out(plan, plan.square(w_hh), weights)
+        final = plan.put_states(stored, states)
+        out = _empty(x, steps.rows, plan.width)
+        plan.run("steps", memory, out)
+        ctx.save_for_backward(given, *tensors[:2], memory)
+        ctx.plan, ctx.given = plan, bool(states)
+        ctx.set_materialize_grads(False)
+        y = out if plan.width == plan.hidden else out[:, : plan.hidden].contiguous()
+        return (y, *final[:, :, : plan.hidden].clone().unbind(0))
+
+    @staticmethod
+    def backward(ctx: Context, *slopes: Tensor | None) -> Any:  # noqa: D102
+        with torch.no_grad():
+            found = _gradients(ctx, *slopes)
+        if torch.is_grad_enabled():
+            given = [t for t in (*ctx.saved_tensors[:3], *slopes) if t is not None]
+            found = _Last.apply(len(found), *found, *given)
+        return (None, None, None, *found)
+
+
+def _lay_out(plan: Plan, w: Tensor, to: Tensor) -> None:
+    """Write the weights of the state as the kernel takes them: for 16 units, two gates beside each other."""
+    blocks, width = plan.width // 16, plan.width
+    w = w.transpose(0, 1).contiguous()  # by rows first: a copy that changes one order at a time is several times faster
+    if plan.cell is LSTM:
+        to.view(blocks, 2, width, 32).copy_(w.view(blocks, 2, 32, width).transpose(2, 3))
+    else:
+        cut = 2 * width * width
+        to[:cut].view(blocks, width, 32).copy_(w[:, :2].reshape(blocks, 32, width).transpose(1, 2))
+        to[cut:].view(blocks, width, 16).copy_(w[:, 2].transpose(1, 2))
+
+
+def _gradients(ctx: Context, dy: Tensor | None, *finals: Tensor | None) -> list[Tensor | None]:
+    """Of x, of the weights, of the biases, and of the initial states."""
+    x, w_ih, w_hh, memory = [t.detach() for t in ctx.saved_tensors]
+    x = x.contiguous()
+    plan: Plan = ctx.plan
+    cell, rows, width, hidden = plan.cell, plan.steps.rows, plan.width, plan.hidden
+    z, (gates, inputs, weights, stored, _) = plan.back_parts(x)
+    if dy is None:
+        dy = x.new_zeros(rows, width)
+    elif width != hidden:
+        dy = torch.nn.functional.pad(dy, (0, width - hidden))
+    w = plan.square(w_hh)
+    weights.view(width // 32, width // 16, cell.gates, 16, 32).copy_(
+        w.view(*w.shape[:3], width // 32, 32).permute(3, 1, 0, 2, 4)
+    )
+    initial = plan.put_states(stored, finals)
+    plan.run("back", memory, dy.detach().contiguous(), z)
+    of_state = plan.rows_of(gates)
+    of_input = plan.rows_of(inputs) if cell is GRU else of_state
+    need = ctx.needs_input_grad[3:]
+    found: list[Tensor | None] = [None] * len(need)
+    if need[0]:
+        found[0] = product(of_input, plan.in_blocks(w_ih).reshape(plan.line, -1))
+    if need[1]:
+        found[1] = plan.from_blocks(product(of_input, x, mirrored=True))
+    if need[2]:
+        before = memory[plan.room * plan.line :][: rows * width].view(rows, width)
+        found[2] = plan.from_blocks(product(of_state, before, mirrored=True))[:, :hidden]
+    if need[3]:
+        found[3] = plan.from_blocks(of_input.sum(0))
+    if need[4]:
+        found[4] = plan.from_blocks(of_state.sum(0))
+    if ctx.given:
+        found[5:] = initial[:, :, :hidden].clone().unbind(0)
+    return found
+
+
+class _Last(Function):  # type: ignore[misc]
+    """Gradients that have none themselves."""
+
+    @staticmethod
+    def forward(ctx: Context, count: int, *tensors: Tensor | None) -> Any:  # noqa: ARG004
+        return tuple([None if t is None else t.clone() for t in tensors[:count]])
+
+    @staticmethod
+    def backward(ctx: Context, *slopes: Tensor) -> Any:  # noqa: ARG004
+        raise NO_GRADIENT(
+            "rnn has no second derivative on the host; module(sf.convert(x, sf.Packed).to_torch()) has, of nn.LSTM and "
+            "nn.GRU"
+        )

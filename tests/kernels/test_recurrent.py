@@ -1,0 +1,119 @@
+"""The kernels of recurrent layers beside the equations, and their gradients beside differences."""
+
+import numpy as np
+import pytest
+
+from seqformats.launch.kernel import kernel
+
+W, SPARE = 32, 8
+LENGTHS = [3, 2, 2, 0]  # falling
+BEGINS = np.array([0, 3, 6, 7], np.int64)
+PLACES = [[0, 3, 6], [1, 4], [2, 5], []]  # the rows of each sequence
+every_case = pytest.mark.parametrize(
+    ("name", "gates", "back"), [("lstm", 4, 0), ("lstm", 4, 1), ("gru", 3, 0), ("gru", 3, 1)]
+)
+
+
+def run(name, *args):
+    kernel(name).of(*[x for x in args if isinstance(x, np.ndarray) and x.dtype.kind == "f"])(*args)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def equations(name, given, weights, bias, states, back):
+    """Outputs and final states; ``given (rows, gates, W)``, ``weights (gates, W, W)``."""
+    out, states = np.zeros((len(given), W)), states.copy()
+    for i, rows in enumerate(PLACES):
+        for row in rows[::-1] if back else rows:
+            x, y = given[row], weights @ states[0, i]
+            if name == "lstm":
+                enter, forget, content, give = x + y
+                states[1, i] = sigmoid(forget) * states[1, i] + sigmoid(enter) * np.tanh(content)
+                states[0, i] = sigmoid(give) * np.tanh(states[1, i])
+            else:
+                reset, keep = sigmoid(x[:2] + y[:2])
+                content = np.tanh(x[2] + reset * (y[2] + bias))
+                states[0, i] = content + keep * (states[0, i] - content)
+            out[row] = states[0, i]
+    return out, states
+
+
+def draw(gates, dtype=np.float64):
+    rng = np.random.default_rng(gates)
+    states = 2 if gates == 4 else 1
+    shapes = (7, gates, W), (gates, W, W), (W,), (states, 4, W)
+    return [rng.normal(0, scale, shape).astype(dtype) for scale, shape in zip((1, 0.2, 1, 1), shapes, strict=True)]
+
+
+def in_blocks(x):
+    return x.reshape(-1, x.shape[1], W // 16, 16).swapaxes(1, 2)
+
+
+def forwards(name, gates, back, given, weights, bias, states, units):
+    """What a kernel leaves in its memory, what it gives, and the states at the end."""
+    room = 7 + SPARE * units
+    blocks = weights.reshape(gates, W // 16, 16, W).transpose(1, 3, 0, 2)  # 16 units, k, gate, unit
+    parts = [blocks[:, :, k : k + 2].reshape(W // 16, 1, -1) for k in (0, 2)]
+    laid = np.concatenate(parts, 1).ravel() if gates == 4 else np.concatenate([p.ravel() for p in parts] + [bias])
+    head = np.concatenate([in_blocks(given).ravel(), np.full((room - 7) * gates * W, np.nan)])
+    kept = np.full((3 if gates == 4 else 2) * room * W, np.nan)
+    memory = np.concatenate([head, kept, laid, states.ravel(), np.zeros(512 * units)]).astype(given.dtype)
+    out = np.zeros((7, W), given.dtype)
+    run(f"{name}_steps", memory, out.reshape(-1), BEGINS, 4, room, units, back, W, 0, units)
+    end = memory.size - 512 * units
+    return memory, out, memory[end - states.size : end].reshape(states.shape)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_steps(name, gates, back, dtype):
+    drawn = draw(gates, dtype)
+    wanted = equations(name, *drawn, back)
+    for units in (1, 2):
+        _, out, states = forwards(name, gates, back, *drawn, units)
+        exact = 1e-12 if dtype is np.float64 else 3e-6
+        np.testing.assert_allclose(out, wanted[0], atol=exact)
+        np.testing.assert_allclose(states, wanted[1], atol=exact)
+
+
+@every_case
+def test_gradients(name, gates, back):
+    """Along a random direction of what the input adds, of the initial states and, of a GRU, of the bias."""
+    given, weights, bias, states = draw(gates)
+    rng = np.random.default_rng(back)
+    dy, dstates, way, ways = (rng.normal(size=shape) for shape in ((7, W), states.shape, given.shape, states.shape))
+
+    def total(step):
+        out, final = equations(name, given + step * way, weights, bias, states + step * ways, back)
+        return (out * dy).sum() + (final * dstates).sum()
+
+    memory, _, _ = forwards(name, gates, back, given, weights, bias, states, 1)
+    room, line = 7 + SPARE, gates * W
+    laid = in_blocks(weights.transpose(2, 0, 1)).reshape(W, line).T  # by gates, k
+    slopes = np.full((room * line) * (1 if gates == 4 else 2), np.nan)
+    z = np.concatenate([slopes, laid.ravel(), dstates.ravel(), np.zeros(512)])
+    run(f"{name}_back", memory, dy.reshape(-1), z, BEGINS, 4, room, 1, back, W, 0, 1)
+    inputs = z[room * line * (gates == 3) :][: 7 * line].reshape(7, W // 16, gates, 16)
+    initial = z[slopes.size + laid.size :][: states.size].reshape(states.shape)
+    found = (inputs * in_blocks(way)).sum() + (initial * ways).sum()
+    np.testing.assert_allclose(found, (total(1e-6) - total(-1e-6)) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(9, 5, 3), (16, 257, 33), (1, 0, 4), (130, 3, 1)], ids=str)
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_matrix_product(sizes, mirrored, dtype):
+    high, deep, width = sizes
+    rng = np.random.default_rng(0)
+    a, b, bias = (rng.normal(size=shape).astype(dtype) for shape in ((high, deep), (deep, width), (width,)))
+    along = (1, high) if mirrored else (deep, 1)
+    given = np.ascontiguousarray(a.T if mirrored else a).reshape(-1)
+    for units, shift in ((1, bias), (2, bias[:0])):
+        out, memory = np.full((high, width), np.nan, dtype), np.full(units * 164096, np.nan, dtype)
+        share = -(-high // (8 * units)) * 8
+        numbers = np.array([*along, width, width, high, deep, share])
+        run("matrix_product", given, b.reshape(-1), shift, out.reshape(-1), memory, numbers, width, 0, units)
+        exact = 1e-12 if dtype is np.float64 else 1e-4
+        np.testing.assert_allclose(out, a @ b + (shift if shift.size else 0), atol=exact)

@@ -1,0 +1,359 @@
+"""Recurrent layers: what `nn.LSTM` and `nn.GRU` give on packed sequences, with all gradients, in every encoding."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script")]
+torch = pytest.importorskip("torch")
+recurrent = pytest.importorskip("seqformats.torch.recurrent")
+nn, rnn = torch.nn, sf.torch.rnn
+KINDS = [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD]
+LSTM = {"kind": nn.LSTM, "hidden": 5}
+GRU = {"kind": nn.GRU, "hidden": 5}
+every_cell = pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+
+
+@pytest.fixture(autouse=True)
+def _own_steps(monkeypatch):
+    """Small batches go through the steps of the library too."""
+    monkeypatch.setattr(recurrent, "FEW", 0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """No layer of PyTorch may run."""
+    monkeypatch.setattr(nn.RNNBase, "__call__", lambda *_: pytest.fail("PyTorch's layer has run"))
+
+
+def states_of(module, n, dtype=torch.float64):
+    shape = module.num_layers * (1 + module.bidirectional), n
+    widths = (module.proj_size or module.hidden_size, module.hidden_size)[: 1 + isinstance(module, nn.LSTM)]
+    return [torch.randn(*shape, width, dtype=dtype, requires_grad=True) for width in widths]
+
+
+def as_given(states):
+    return tuple(states) if len(states) == 2 else states[0]
+
+
+def by_torch(module, parts, states):
+    """Outputs of all rows and final states, by PackedSequence; empty sequences keep their state."""
+    there = [k for k, part in enumerate(parts) if len(part)]
+    width = (module.proj_size or module.hidden_size) * (1 + module.bidirectional)
+    if not there:
+        return torch.zeros(0, width, dtype=torch.float64), [s + 0 for s in states]
+    packed = nn.utils.rnn.pack_sequence([parts[k] for k in there], enforce_sorted=False)
+    y, final = module(packed, as_given([s[:, there] for s in states]))
+    rows = nn.utils.rnn.unpack_sequence(y)
+    finals = [s.index_copy(1, torch.tensor(there), f) for s, f in zip(states, as_list(final), strict=True)]
+    return torch.cat(rows), finals
+
+
+def as_list(state):
+    return list(state) if isinstance(state, tuple) else [state]
+
+
+def everything(module, lengths, x_of=lambda x: x, given=True):
+    """Beside each other: outputs, states and all gradients, ours and PyTorch's."""
+    flat = torch.randn(sum(lengths), module.input_size, dtype=torch.float64, requires_grad=True)
+    states = states_of(module, len(lengths)) if given else []
+    zeros = [torch.zeros_like(s) for s in states_of(module, len(lengths))]
+    seed = torch.random.get_rng_state()
+    y, final = rnn(module, x_of(sf.Ragged(flat, lengths)), as_given(states) if given else None)
+    ours = [sf.convert(y, sf.Ragged).data, *as_list(final)]
+    torch.random.set_rng_state(seed)
+    rows, finals = by_torch(module, flat.split(lengths), states if given else zeros)
+    theirs = [rows, *finals]
+    slopes = [torch.randn_like(t) for t in ours]
+    wanted = [flat, *states, *[p for p in module.parameters() if p.requires_grad]]
+    found = []
+    for results in (ours, theirs):
+        total = sum((t * s).sum() for t, s in zip(results, slopes, strict=True))
+        gradients = (
+            torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        )
+        found.append([*results, *[torch.zeros(()) if g is None else g for g in gradients]])
+    return y, *found
+
+
+def same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b.expand_as(a), rtol=1e-10, atol=1e-10)
+
+
+@given(
+    kind=st.sampled_from([nn.LSTM, nn.GRU]),
+    lengths=st.lists(st.integers(0, 8), max_size=12),
+    encoding=st.sampled_from(KINDS),
+    sizes=st.tuples(st.integers(1, 40), st.sampled_from([1, 5, 32, 33])),
+    layers=st.integers(1, 3),
+    flags=st.tuples(*[st.booleans()] * 3),
+)
+def test_equals_packed(kind, lengths, encoding, sizes, layers, flags):
+    module = kind(*sizes, layers, bidirectional=flags[0], bias=flags[1], dropout=0.3 * (layers > 1)).double()
+    y, ours, theirs = everything(module, lengths, lambda x: sf.convert(x, encoding), flags[2])
+    assert type(y) is encoding
+    assert np.array_equal(sf.lengths(y), lengths)
+    same(ours, theirs)
+
+
+@every_cell
+def test_own_steps_run(kind, alone):
+    x = sf.Ragged(torch.randn(6, 3), [2, 0, 4])
+    with pytest.raises(pytest.fail.Exception):
+        kind(3, 5)(x.data)
+    rnn(kind(3, 5), x)
+    sf.torch.Recurrent(kind(3, 5))(x)
+
+
+@every_cell
+@pytest.mark.parametrize("lengths", [[], [0, 0], [3, 3]], ids=str)
+def test_odd_batches(kind, lengths):
+    for dtype in (torch.float32, torch.float64):
+        module = kind(3, 5, 2, bidirectional=True, batch_first=True).to(dtype)
+        x, states = (
+            sf.Ragged(torch.randn(sum(lengths), 3, dtype=dtype), lengths),
+            states_of(module, len(lengths), dtype),
+        )
+        y, final = rnn(module, x, as_given(states))
+        assert y.data.shape == (sum(lengths), 10)
+        if not sum(lengths):
+            assert all(torch.equal(a, b) for a, b in zip(as_list(final), states, strict=True))
+        else:
+            rows, finals = by_torch(module, x.data.split(lengths), states)
+            for a, b in zip([y.data, *as_list(final)], [rows, *finals], strict=True):
+                torch.testing.assert_close(a, b)
+
+
+@every_cell
+def test_levels_and_lists(kind):
+    module = kind(2, 4)
+    flat = torch.randn(6, 2)
+    deep = sf.LoD.from_lengths(flat, [[2, 1], [1, 2, 3]])
+    y, _ = rnn(module, deep)
+    assert [o.tolist() for o in y.lod] == [o.tolist() for o in deep.lod]
+    parts, _ = rnn(module, list(flat.split([1, 2, 3])))
+    assert type(parts) is list
+    assert torch.equal(torch.cat(parts), y.data)
+    left, _ = rnn(module, sf.convert(deep, sf.Masked, side="left", width=5))
+    assert (left.side, left.data.shape) == ("left", (3, 5, 4))
+
+
+@every_cell
+def test_each_sequence_alone(kind):
+    """Bit for bit, whatever stands beside it, and NaN stays where it is."""
+    module = kind(7, 20, 2, bidirectional=True)
+    lengths = [int(n) for n in np.random.default_rng(1).integers(0, 30, 21)]
+    flat = torch.randn(sum(lengths), 7)
+    y, _ = rnn(module, sf.Ragged(flat, lengths))
+    for part, whole in zip(flat.split(lengths), y.data.split(lengths), strict=True):
+        assert torch.equal(rnn(module, sf.Ragged(torch.cat([part, flat[:3]]), [len(part), 3]))[0].data[:-3], whole)
+    flat[lengths[0]] = torch.nan
+    z = rnn(module, sf.Ragged(flat, lengths))[0].data
+    assert torch.equal(z[: lengths[0]], y.data[: lengths[0]])
+    assert torch.equal(z[sum(lengths[:2]) :], y.data[sum(lengths[:2]) :])
+    assert z[lengths[0] : sum(lengths[:2])].isnan().all()
+
+
+@every_cell
+def test_padding_is_never_read(kind):
+    x = sf.convert(sf.Ragged(torch.randn(6, 2), [2, 4]), sf.Masked)
+    dirty = sf.Masked(torch.where(x.mask[:, :, None], x.data, torch.nan), x.lengths)
+    module = kind(2, 3)
+    assert torch.equal(rnn(module, dirty)[0].data, rnn(module, x)[0].data)
+
+
+@every_cell
+def test_threads_change_nothing(kind, monkeypatch):
+    monkeypatch.setattr(recurrent, "_fits", lambda *_: False)
+    steps = pytest.importorskip("seqformats.torch.steps")
+    monkeypatch.setattr(steps, "WORTH", 0)
+    module = kind(9, 33, bidirectional=True).double()
+    found = []
+    for count in (1, 3):
+        sf.set_num_threads(count)
+        torch.manual_seed(3)
+        found.append(everything(module, [5, 0, 9, 1, 7, 7, 2, 3] * 4)[1])
+    sf.set_num_threads(None)
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@every_cell
+def test_gradcheck_and_no_second_derivative(kind):
+    module = kind(2, 3, 2, bidirectional=True).double()
+    leaf = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+    states = states_of(module, 3)
+
+    def call(x, *states):
+        y, final = rnn(module, sf.Ragged(x, [1, 3, 2]), as_given(states))
+        return y.data, *as_list(final)
+
+    assert torch.autograd.gradcheck(call, (leaf, *states))
+    total = call(leaf, *states)[0].sum()
+    first, second = (torch.autograd.grad(total, leaf, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+    (slope,) = torch.autograd.grad(total, leaf, create_graph=True)
+    for wanted in (leaf, module.weight_hh_l0):
+        with pytest.raises(TypeError, match=r"no second derivative.*to_torch.*SF308"):
+            torch.autograd.grad(slope.sum(), wanted, retain_graph=True)
+    p = sf.convert(sf.Ragged(leaf, [1, 3, 2]), sf.Packed).to_torch()
+    (slope,) = torch.autograd.grad(module(p)[0].data.sum(), leaf, create_graph=True)  # what the message advises
+    slope.sum().backward()
+
+
+@every_cell
+def test_frozen_and_shared_weights(kind):
+    module = kind(5, 5, 2).double()
+    module.weight_ih_l0.requires_grad_(False)
+    module.bias_hh_l1.requires_grad_(False)
+    module.weight_ih_l1 = module.weight_hh_l0
+    same(*everything(module, [3, 1, 4])[1:])
+    for p in module.parameters():
+        p.requires_grad_(False)
+    same(*everything(module, [3, 1, 4])[1:])
+
+
+@every_cell
+def test_weights_that_are_no_leaves(kind, alone):
+    module = kind(3, 5).double()
+    nn.utils.parametrizations.weight_norm(module, "weight_hh_l0")
+    flat = torch.randn(5, 3, dtype=torch.float64)
+    rnn(module, sf.Ragged(flat, [2, 3]))[0].data.sum().backward()
+    slopes = [p.grad for p in module.parameters()]
+    other = kind(3, 5).double()
+    names = [name for name, _ in other.named_parameters()]
+    fresh = [getattr(module, name).detach().requires_grad_() for name in names]
+    y = torch.func.functional_call(
+        sf.torch.Recurrent(other),
+        {f"module.{n}": w for n, w in zip(names, fresh, strict=True)},
+        (sf.Ragged(flat, [2, 3]),),
+    )
+    y.data.sum().backward()
+    assert all(w.grad is not None for w in fresh)
+    assert all(g is not None and g.isfinite().all() for g in slopes)
+
+
+@every_cell
+def test_weight_norm_equals_packed(kind):
+    module = kind(3, 5).double()
+    nn.utils.parametrizations.weight_norm(module, "weight_hh_l0")
+    same(*everything(module, [2, 0, 3])[1:])
+
+
+def test_hooks_are_called():
+    module, seen = nn.LSTM(3, 5), []
+    x = sf.Ragged(torch.randn(5, 3), [2, 3])
+    y = rnn(module, x)[0].data
+    handle = module.register_forward_hook(lambda *args: seen.append(type(args[1][0])))
+    torch.testing.assert_close(rnn(module, x)[0].data, y)
+    handle.remove()
+    with nn.modules.module.register_module_forward_hook(lambda *args: seen.append(len(args))):
+        rnn(module, x)
+    assert seen == [nn.utils.rnn.PackedSequence, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@every_cell
+def test_half_precision_and_autocast(kind, dtype):
+    module, x = kind(3, 5).to(dtype), sf.Ragged(torch.randn(5, 3, dtype=dtype), [2, 0, 3])
+    y, final = rnn(module, x)
+    rows, _ = by_torch(module, x.data.split([2, 0, 3]), [s.to(dtype) * 0 for s in states_of(module, 3)])
+    assert y.dtype is dtype
+    assert torch.equal(y.data, rows)
+    assert as_list(final)[0].dtype is dtype
+    with torch.autocast("cpu", torch.bfloat16):
+        module, x = kind(3, 5), sf.Ragged(torch.randn(5, 3), [2, 3])
+        packed = sf.convert(x, sf.Packed)
+        assert torch.equal(rnn(module, packed)[0].data, module(packed.to_torch())[0].data)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.LSTM(3, 5, 2, proj_size=2, bidirectional=True), nn.RNN(3, 5, 2), type("Own", (nn.GRU,), {})(3, 5)],
+    ids=["projection", "RNN", "subclass"],
+)
+def test_other_layers_are_those_of_torch(module):
+    module = copy.deepcopy(module).double()
+    for lengths in ([3, 0, 4, 1], [], [0]):
+        same(*everything(module, lengths)[1:])
+
+
+LAYERS = {
+    "LSTM": lambda: nn.LSTM(3, 5, 2, bidirectional=True),
+    "GRU": lambda: nn.GRU(3, 5, bias=False),
+    "projection": lambda: nn.LSTM(3, 5, proj_size=2),
+    "RNN": lambda: nn.RNN(3, 5, nonlinearity="relu"),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_functional_transforms(name):
+    module = LAYERS[name]().double()
+    flat = torch.randn(6, 3, dtype=torch.float64)
+
+    def total(flat):
+        y, state = rnn(module, sf.Ragged(flat, [2, 0, 4]))
+        return y.data.square().sum() + sum((s * s).sum() for s in as_list(state))
+
+    leaf = flat.clone().requires_grad_()
+    total(leaf).backward()
+    same(
+        [torch.func.grad(total)(flat), *torch.func.jvp(total, (flat,), (leaf,))],
+        [leaf.grad, total(flat), (leaf.grad * flat).sum()],
+    )
+    same([torch.func.vmap(total)(torch.stack([flat, flat + 1]))], [torch.stack([total(flat), total(flat + 1)])])
+
+
+@every_cell
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_compiled(kind):
+    layer = nn.Sequential(sf.torch.Recurrent(kind(3, 5)), sf.torch.Recurrent(kind(5, 2)))
+    x = sf.Ragged(torch.randn(6, 3), [2, 0, 4])
+    model = torch.compile(lambda x: layer(x).data * 2, backend="eager")
+    torch.testing.assert_close(model(x), layer(x).data * 2)
+
+
+@every_cell
+def test_module(kind):
+    inner = kind(3, 5, 2, dropout=0.5)
+    before = copy.deepcopy(inner.state_dict())
+    layer, x = sf.torch.Recurrent(inner), sf.Ragged(torch.randn(6, 3), [2, 0, 4])
+    layer(x).data.sum().backward()
+    inner.flatten_parameters()
+    layer.eval()
+    y = layer(x).data
+    assert torch.equal(y, rnn(inner, x)[0].data)
+    assert all(torch.equal(before[k], w) for k, w in inner.state_dict().items())
+    assert list(layer.state_dict()) == [f"module.{k}" for k in before]
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(twin(x).data, y)
+
+
+BATCH = sf.Ragged(torch.randn(5, 3), [2, 3])
+WRONG = [
+    (lambda: rnn(nn.Linear(3, 5), BATCH), TypeError, r"nn.LSTM, nn.GRU or nn.RNN, not Linear"),
+    (lambda: sf.torch.Recurrent(nn.LSTMCell(3, 5)), TypeError, "Recurrent takes an nn.LSTM"),
+    (lambda: rnn(nn.LSTM(3, 5), torch.randn(5, 3)), TypeError, "SF303"),
+    (lambda: rnn(nn.LSTM(3, 5), {"a": BATCH}), TypeError, "SF303"),
+    (lambda: rnn(nn.LSTM(3, 5), sf.Ragged(np.zeros((5, 3), np.float32), [2, 3])), TypeError, "not in numpy"),
+    (lambda: rnn(nn.GRU(4, 5), BATCH), sf.StructureError, r"\(4,\).*\(3,\)"),
+    (lambda: rnn(nn.GRU(3, 5), BATCH, torch.zeros(1, 3, 5)), sf.StructureError, r"\(1, 2, 5\).*\(1, 3, 5\)"),
+    (lambda: rnn(nn.LSTM(3, 5), BATCH, torch.zeros(1, 2, 5)), TypeError, r"\(h, c\)"),
+    (lambda: rnn(nn.LSTM(3, 5), BATCH, (torch.zeros(1, 2, 5), None)), TypeError, r"\(h, c\)"),
+    (lambda: rnn(nn.GRU(3, 5), BATCH, np.zeros((1, 2, 5))), TypeError, "one tensor"),
+    (lambda: rnn(nn.GRU(3, 5), BATCH, torch.zeros(1, 2, 5, device="meta")), sf.DeviceError, "meta"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG)
+def test_mistakes(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
