@@ -116,14 +116,20 @@ def test_own_steps_run(kind, alone):
 
 @every_cell
 @pytest.mark.parametrize("lengths", [[], [0, 0], [3, 3]], ids=str)
-def test_odd_batches(kind, lengths):
+@pytest.mark.parametrize("first", [False, True])
+def test_odd_batches(kind, lengths, first):
     for dtype in (torch.float32, torch.float64):
-        module = kind(3, 5, 2, bidirectional=True, batch_first=True).to(dtype)
+        module = kind(3, 5, 2, bidirectional=True, batch_first=first, dropout=0.3).to(dtype)
         x, states = (
             sf.Ragged(torch.randn(sum(lengths), 3, dtype=dtype), lengths),
             states_of(module, len(lengths), dtype),
         )
+        seed = torch.random.get_rng_state()
         y, final = rnn(module, x, as_given(states))
+        torch.random.set_rng_state(seed)
+        packed, _ = rnn(module, sf.convert(x, sf.Packed), as_given(states))
+        torch.random.set_rng_state(seed)
+        torch.testing.assert_close(sf.convert(packed, sf.Ragged).data, y.data)
         assert y.data.shape == (sum(lengths), 10)
         if not sum(lengths):
             assert all(torch.equal(a, b) for a, b in zip(as_list(final), states, strict=True))

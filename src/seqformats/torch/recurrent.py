@@ -15,7 +15,7 @@ from ..arrays import library_of
 from ..converters.convert import convert, no_encoding
 from ..converters.like import convert_like
 from ..errors import DEVICES, KIND, LIBRARY, SHAPE, said
-from ..formats import Packed
+from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
 from .cells import weights_of, write_out
 from .steps import GRU, LSTM, Direction, Steps
@@ -23,7 +23,7 @@ from .steps import GRU, LSTM, Direction, Steps
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
 Module: TypeAlias = Any  # torch.nn.Module
 State: TypeAlias = Any  # a tensor, or a pair of them
-Way: TypeAlias = Callable[[Module, Packed, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
+Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
 
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
 PLAIN = (torch.Tensor, nn.Parameter)
@@ -93,8 +93,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     """
     if not isinstance(module, nn.RNNBase):
         raise KIND(f"rnn takes an nn.LSTM, nn.GRU or nn.RNN, not {type(module).__name__}")
-    p: Any = convert(x, Packed)
-    if not isinstance(p, Packed):
+    p: Any = x if type(x) is Ragged and _is_rectangle(x) else convert(x, Packed)
+    if not isinstance(p, (Packed, Ragged)):
         raise no_encoding(x, "no single batch")
     p._look()
     library = library_of(p.data)
@@ -108,7 +108,10 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     if (columns[1:] < columns[:-1]).any():
         order = torch.from_numpy(p.indices.copy()).to(p.data.device)
         states = [s.index_select(1, order) for s in states]
-    data, finals = _way(module, p, states)(module, p, states)
+    way = _way(module, p, states)
+    if way is not _rectangle and p is x:
+        p = convert(x, Packed)
+    data, finals = way(module, p, states)
     if order is not None:
         home = torch.from_numpy(columns.copy()).to(order.device)
         finals = [s.index_select(1, home) for s in finals]
@@ -159,7 +162,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return rnn(self.module, x, state)[0]
 
 
-def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
+def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
     """The initial states, checked; none for zeros."""
     if state is None:
         return []
@@ -181,7 +184,7 @@ def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
     return given
 
 
-def _way(module: Module, p: Packed, states: Sequence[Tensor]) -> Way:
+def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     """How this layer is to go through these rows."""
     library: Any = library_of(p.data)
     if library._transforms():
@@ -194,7 +197,7 @@ def _way(module: Module, p: Packed, states: Sequence[Tensor]) -> Way:
     return _packed if _is_small(module, p) else functools.partial(_steps, cell)
 
 
-def _own_cell(module: Module, p: Packed, states: Sequence[Tensor]) -> Any:
+def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Any:
     """The kind of layer that steps of this library do; None where PyTorch is to do it."""
     cell = CELLS.get(parametrize.type_before_parametrizations(module))
     if cell is None or module.proj_size or "forward" in vars(module) or not module.hidden_size or not module.input_size:
@@ -211,26 +214,33 @@ def _own_cell(module: Module, p: Packed, states: Sequence[Tensor]) -> Any:
     return cell if data.dtype in DTYPES and not data.is_neg() else None
 
 
-def _fits(module: Module, p: Packed) -> bool:
+def _fits(module: Module, p: Packed | Ragged) -> bool:
     """Are the rows a rectangle, which PyTorch goes through as fast as can be?"""
     data: Any = p.data
     fast = isinstance(module, nn.LSTM) and data.dtype is torch.float32 and torch.backends.mkldnn.is_available()
-    return fast and p.rows > 0 and p.rows == len(p) * p.max_length
+    return fast and _is_rectangle(p)
 
 
-def _is_small(module: Module, p: Packed) -> bool:
+def _is_rectangle(x: Packed | Ragged) -> bool:
+    """Have all sequences one length, which is not 0?"""
+    return x.rows > 0 and x.rows == len(x) * x.max_length
+
+
+def _is_small(module: Module, p: Packed | Ragged) -> bool:
     """Are there so few steps and numbers that it is calls that take the time?"""
     size = p.rows * module.hidden_size * (module.input_size + module.hidden_size)
     return size <= FEW and p.max_length <= (6 if torch.is_grad_enabled() else 12)
 
 
-def _rectangle(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
-    """Packed rows of sequences of one length, through the layer as a rectangle."""
-    data: Any = p.data
-    block = data.view(p.max_length, len(p), -1)
-    first = module.batch_first
-    y, finals = module(block.transpose(0, 1) if first else block, tuple(states) or None)
-    return (y.transpose(0, 1) if first else y).reshape(p.rows, -1), finals
+def _rectangle(module: Module, x: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    """Sequences of one length through the layer as a rectangle."""
+    data: Any = x.data
+    by_steps = isinstance(x, Packed)
+    shape = (x.max_length, len(x)) if by_steps else (len(x), x.max_length)
+    block = data.view(*shape, module.input_size)
+    turned = by_steps == module.batch_first
+    y, finals = module(block.transpose(0, 1) if turned else block, tuple(states) or None)
+    return (y.transpose(0, 1) if turned else y).reshape(x.rows, -1), finals
 
 
 def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
@@ -265,10 +275,10 @@ def _steps(cell: Any, module: Module, p: Packed, states: Sequence[Tensor]) -> tu
         outs = []
         for side in range(sides):
             k = layer * sides + side
-            out, *final = Direction.apply(cell, steps, bool(side), data, *weights[k][:4], *[s[k] for s in states])
+            out, final = Direction.apply(cell, steps, bool(side), data, *weights[k][:4], *[s[k] for s in states])
             outs.append(out)
             finals.append(final)
         data = outs[0] if sides == 1 else torch.cat(outs, 1)
         if module.dropout and module.training and layer + 1 < module.num_layers:
             data = nn.functional.dropout(data, module.dropout)  # as nn.LSTM calls it, so that seeds give the same
-    return data, [torch.stack(own) for own in zip(*finals, strict=True)]
+    return data, torch.stack(finals, 1).unbind(0)

@@ -130,14 +130,13 @@ class Plan(NamedTuple):
             w = torch.nn.functional.pad(w, (0, self.width - self.hidden))
         return w.view(self.cell.gates, self.width // 16, 16, self.width)
 
-    def put_states(self, part: Tensor, states: Sequence[Tensor | None]) -> Tensor:
-        """Write states or their gradients ``(n, hidden)`` to their part, zeros for those that are not there."""
+    def put_states(self, part: Tensor, states: Sequence[Tensor]) -> Tensor:
+        """Write states or their gradients ``(n, hidden)`` to their part, zeros where none are given."""
         stored = part.view(self.cell.states, self.steps.n, self.width)
-        if self.width != self.hidden or not states or any(s is None for s in states):
+        if self.width != self.hidden or not states:
             stored.zero_()
         for place, state in zip(stored, states, strict=False):
-            if state is not None:
-                place[:, : self.hidden] = state
+            place[:, : self.hidden] = state
         return stored
 
     def run(self, name: str, *arrays: Tensor) -> None:
@@ -189,7 +188,7 @@ def multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, mirrored: b
 
 
 class Direction(Function):  # type: ignore[misc]
-    """One direction of a layer: the state behind each row, and the states behind each sequence.
+    """One direction of a layer: the state behind each row, and those behind each sequence ``(states, n, hidden)``.
 
     ``Direction.apply(cell, steps, back, x, w_ih, w_hh, b_ih, b_hh, *states)``, x being ``(rows, input)``, biases None
     where there are none, and states ``(n, hidden)``, none for zeros.
@@ -225,7 +224,7 @@ class Direction(Function):  # type: ignore[misc]
         ctx.plan, ctx.given = plan, bool(states)
         ctx.set_materialize_grads(False)
         y = out if plan.width == plan.hidden else out[:, : plan.hidden].contiguous()
-        return (y, *final[:, :, : plan.hidden].clone().unbind(0))
+        return y, final[:, :, : plan.hidden].clone()
 
     @staticmethod
     def backward(ctx: Context, *slopes: Tensor | None) -> Any:  # noqa: D102
@@ -249,7 +248,7 @@ def _lay_out(plan: Plan, w: Tensor, to: Tensor) -> None:
         to[cut:].view(blocks, width, 16).copy_(w[:, 2].transpose(1, 2))
 
 
-def _gradients(ctx: Context, dy: Tensor | None, *finals: Tensor | None) -> list[Tensor | None]:
+def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[Tensor | None]:
     """Of x, of the weights, of the biases, and of the initial states."""
     x, w_ih, w_hh, memory = [t.detach() for t in ctx.saved_tensors]
     x = x.contiguous()
@@ -264,7 +263,7 @@ def _gradients(ctx: Context, dy: Tensor | None, *finals: Tensor | None) -> list[
     weights.view(width // 32, width // 16, cell.gates, 16, 32).copy_(
         w.view(*w.shape[:3], width // 32, 32).permute(3, 1, 0, 2, 4)
     )
-    initial = plan.put_states(stored, finals)
+    initial = plan.put_states(stored, () if finals is None else finals.unbind(0))
     plan.run("back", memory, dy.detach().contiguous(), z)
     of_state = plan.rows_of(gates)
     of_input = plan.rows_of(inputs) if cell is GRU else of_state
