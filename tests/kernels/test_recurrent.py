@@ -51,17 +51,18 @@ def in_blocks(x):
     return x.reshape(-1, x.shape[1], W // 16, 16).swapaxes(1, 2)
 
 
-def forwards(name, gates, back, given, weights, bias, states, units):
+def forwards(name, gates, back, given, weights, bias, states, units, held=7):
     """What a kernel leaves in its memory, what it gives, and the states at the end."""
     room = 7 + SPARE * units
     blocks = weights.reshape(gates, W // 16, 16, W).transpose(1, 3, 0, 2)  # 16 units, k, gate, unit
     parts = [blocks[:, :, k : k + 2].reshape(W // 16, 1, -1) for k in (0, 2)]
     laid = np.concatenate(parts, 1).ravel() if gates == 4 else np.concatenate([p.ravel() for p in parts] + [bias])
     head = np.concatenate([in_blocks(given).ravel(), np.full((room - 7) * gates * W, np.nan)])
-    kept = np.full((3 if gates == 4 else 2) * room * W, np.nan)
+    held += SPARE * units
+    kept = np.full((3 if gates == 4 else 2) * held * W, np.nan)
     memory = np.concatenate([head, kept, laid, states.ravel(), np.zeros(512 * units)]).astype(given.dtype)
     out = np.zeros((7, W), given.dtype)
-    run(f"{name}_steps", memory, out.reshape(-1), BEGINS, 4, room, units, back, W, 0, units)
+    run(f"{name}_steps", memory, out.reshape(-1), BEGINS, 4, room, held, units, back, W, 0, units)
     end = memory.size - 512 * units
     return memory, out, memory[end - states.size : end].reshape(states.shape)
 
@@ -71,8 +72,8 @@ def forwards(name, gates, back, given, weights, bias, states, units):
 def test_steps(name, gates, back, dtype):
     drawn = draw(gates, dtype)
     wanted = equations(name, *drawn, back)
-    for units in (1, 2):
-        _, out, states = forwards(name, gates, back, *drawn, units)
+    for units, held in ((1, 7), (2, 7), (1, 8), (2, 8)):  # all rows, or twice the sequences
+        _, out, states = forwards(name, gates, back, *drawn, units, held)
         exact = 1e-12 if dtype is np.float64 else 3e-6
         np.testing.assert_allclose(out, wanted[0], atol=exact)
         np.testing.assert_allclose(states, wanted[1], atol=exact)

@@ -4,7 +4,8 @@
 multiple of 32, R is `room`, at least 8 more than there are rows, and n the number of sequences.
 
 - gates ``(R, W / 16, 3, 16)``: what the input adds to them; then the gates r and z, and the new content, 16 units each
-- before ``(R, W)``: the state before each step; inner ``(R, W)``: what it adds to the content, which r weighs
+- before ``(held, W)``: the state before each step
+- inner ``(held, W)``: what it adds to the content, which r weighs
 - weights ``(W / 16, W, 32)``: those of the state for r and z of 16 units, then ``(W / 16, W, 16)`` for the content
 - bias ``(W,)``: of the inner
 - states ``(n, W)``: at the beginning; then those at the end of each sequence
@@ -35,14 +36,24 @@ from .parts import (
 
 @compiled
 def cpu(
-    x: Array, out: Array, begins: Integers, count: int, room: int, units: int, back: int, width: int, lo: int, hi: int
+    x: Array,
+    out: Array,
+    begins: Integers,
+    count: int,
+    room: int,
+    held: int,
+    units: int,
+    back: int,
+    width: int,
+    lo: int,
+    hi: int,
 ) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
-    steps = begins.size - 1
+    steps, keeps = begins.size - 1, held == room
     x, out = pointer(x), pointer(out)
     before = room * 3 * width
-    inner = before + room * width
-    weights = inner + room * width
+    inner = before + held * width
+    weights = inner + held * width
     narrow = weights + 2 * width * width
     bias = narrow + width * width
     states = bias + width
@@ -50,17 +61,20 @@ def cpu(
         tile = states + count * width + u * 512
         for s in range(steps):
             row, alive, old, follow, others = step_at(begins, steps, s, back)
+            now, ahead = row, follow  # where the states before this step are, and before the next one
+            if not keeps:
+                now, ahead = (s & 1) * count, (~s & 1) * count
             i = u
             while i < alive:
                 if i >= old:  # the sequence begins here
-                    copy_numbers(x, states + i * width, x, before + (row + i) * width, width)
+                    copy_numbers(x, states + i * width, x, before + (now + i) * width, width)
                 i += units
             for p in range(width // 16):
                 panel, last = weights + p * 32 * width, narrow + p * 16 * width
                 shift = load(x, bias + 16 * p, 16, x)
                 i = u
                 while i < alive:
-                    begin = before + (row + i) * width
+                    begin = before + (now + i) * width
                     gap = units * width
                     one = Product(tile, 48, begin, gap, 1, panel, 32, width, 0)
                     two = Product(tile + 32, 48, begin, gap, 1, last, 16, width, 0)
@@ -78,13 +92,15 @@ def cpu(
                         keep = sigmoid(load(x, g + 16, 16, x) + load(x, q + 16, 16, x), 16)
                         inside = load(x, q + 32, 16, x) + shift
                         content = tanh(load(x, g + 32, 16, x) + reset * inside, 16)
-                        state = content + keep * (load(x, before + place, 16, x) - content)
-                        store(x, g, reset)
-                        store(x, g + 16, keep)
-                        store(x, g + 32, content)
-                        store(x, inner + place, inside)
+                        former = load(x, before + (now + i) * width + unit, 16, x)
+                        state = content + keep * (former - content)
+                        if keeps:
+                            store(x, g, reset)
+                            store(x, g + 16, keep)
+                            store(x, g + 32, content)
+                            store(x, inner + place, inside)
                         store(out, place, state)
-                        place = before + (follow + i) * width + unit if i < others else states + i * width + unit
+                        place = before + (ahead + i) * width + unit if i < others else states + i * width + unit
                         store(x, place, state)
                         i += units
                         r += 1

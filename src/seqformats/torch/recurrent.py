@@ -18,7 +18,7 @@ from ..errors import DEVICES, KIND, LIBRARY, SHAPE, said
 from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
 from .cells import weights_of, write_out
-from .steps import GRU, LSTM, Direction, Steps
+from .steps import GRU, LSTM, Steps, run_direction
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
 Module: TypeAlias = Any  # torch.nn.Module
@@ -275,7 +275,7 @@ def _steps(cell: Any, module: Module, p: Packed, states: Sequence[Tensor]) -> tu
         outs = []
         for side in range(sides):
             k = layer * sides + side
-            out, final = Direction.apply(cell, steps, bool(side), data, *weights[k][:4], *[s[k] for s in states])
+            out, final = run_direction(cell, steps, bool(side), data, weights[k][:4], [s[k] for s in states])
             outs.append(out)
             finals.append(final)
         data = outs[0] if sides == 1 else torch.cat(outs, 1)

@@ -68,13 +68,16 @@ class Plan(NamedTuple):
     width: int  # the hidden units up to a multiple of 32
     units: int  # threads
     room: int  # rows, and spare ones
+    held: int  # rows of what is kept beside the gates
 
     @classmethod
-    def of(cls, cell: Cell, steps: Steps, back: bool, hidden: int) -> Plan:
+    def of(cls, cell: Cell, steps: Steps, back: bool, hidden: int, keeps: bool) -> Plan:
         """Divide the work among threads, each of which takes every second sequence, or third, ..."""
         width = -(-hidden // 32) * 32
         units = max(min(_threads(steps.rows * cell.gates * width * width), steps.n // SPARE), 1)
-        return cls(cell, steps, back, hidden, width, units, steps.rows + SPARE * units)
+        spare = SPARE * units
+        held = steps.rows if keeps else min(2 * steps.n, steps.rows)
+        return cls(cell, steps, back, hidden, width, units, steps.rows + spare, held + spare)
 
     @property
     def line(self) -> int:
@@ -89,7 +92,7 @@ class Plan(NamedTuple):
     def parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
         """New memory for the way forwards, whole and in parts: gates, what is kept, weights, bias, states, tiles."""
         bias = self.width if self.cell is GRU else 0
-        kept = self.cell.kept * self.room * self.width
+        kept = self.cell.kept * self.held * self.width
         sizes = [self.room * self.line, kept, self.line * self.width, bias, self.stored, self.units * TILE]
         return _divided(like, sizes)
 
@@ -141,7 +144,8 @@ class Plan(NamedTuple):
 
     def run(self, name: str, *arrays: Tensor) -> None:
         """Start a kernel of these steps."""
-        numbers = (self.steps.begins, self.steps.n, self.room, self.units, int(self.back), self.width)
+        rooms = (self.room, self.held) if name == "steps" else (self.room,)
+        numbers = (self.steps.begins, self.steps.n, *rooms, self.units, int(self.back), self.width)
         _run(f"{self.cell.name}_{name}", arrays, numbers, self.units)
 
 
@@ -187,44 +191,63 @@ def multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, mirrored: b
     _run("matrix_product", (a, b, bias, out, _empty(a, units * PRODUCT)), (sizes, width), units)
 
 
-class Direction(Function):  # type: ignore[misc]
-    """One direction of a layer: the state behind each row, and those behind each sequence ``(states, n, hidden)``.
+def run_direction(
+    cell: Cell, steps: Steps, back: bool, x: Tensor, weights: Sequence[Tensor | None], states: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The state behind each row, and those behind each sequence ``(states, n, hidden)``, of a direction of a layer.
 
-    ``Direction.apply(cell, steps, back, x, w_ih, w_hh, b_ih, b_hh, *states)``, x being ``(rows, input)``, biases None
-    where there are none, and states ``(n, hidden)``, none for zeros.
+    `x` is ``(rows, input)``; `weights` are those of the input and of the state, and the biases, None where there are
+    none; `states` ``(n, hidden)``, none for zeros.
     """
+    given = (x, *weights, *states)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
+        y, final = Direction.apply(cell, steps, back, *given)
+    else:
+        y, final, _, _ = _forwards(cell, steps, back, given, False)
+    return y, final
+
+
+def _forwards(
+    cell: Cell, steps: Steps, back: bool, tensors: Sequence[Tensor | None], keeps: bool
+) -> tuple[Tensor, Tensor, Plan, Tensor]:
+    """What `run_direction` gives, and what the gradients are made of: the plan and the memory."""
+    found: list[Any] = [None if t is None else t.detach() for t in tensors]
+    x, w_ih, w_hh, b_ih, b_hh, *states = found
+    x = x.contiguous()
+    plan = Plan.of(cell, steps, back, w_hh.shape[1], keeps)
+    memory, (gates, _, weights, inner, stored, _) = plan.parts(x)
+    bias = None
+    if cell is GRU:
+        inner.zero_()
+    if b_ih is not None:
+        if cell is GRU:  # what the state adds to the content is weighed by a gate, so its bias is, too
+            shift = plan.wide(b_hh)
+            inner.copy_(shift[2])
+            bias = plan.wide(b_ih).clone()
+            bias[:2] += shift[:2]
+        else:
+            bias = plan.wide(b_ih + b_hh)
+        bias = bias.view(cell.gates, -1, 16).transpose(0, 1).reshape(-1)
+    entering = plan.in_blocks(w_ih).reshape(plan.line, -1).t().contiguous()
+    multiply(x, entering, bias, plan.rows_of(gates))
+    _lay_out(plan, plan.square(w_hh), weights)
+    final = plan.put_states(stored, states)
+    out = _empty(x, steps.rows, plan.width)
+    plan.run("steps", memory, out)
+    y = out if plan.width == plan.hidden else out[:, : plan.hidden].contiguous()
+    return y, final[:, :, : plan.hidden].clone(), plan, memory
+
+
+class Direction(Function):  # type: ignore[misc]
+    """`run_direction` in the graph."""
 
     @staticmethod
-    def forward(ctx: Context, cell: Cell, steps: Steps, back: bool, x: Tensor, *tensors: Tensor) -> Any:  # noqa: D102
-        given = x
-        x = x.detach().contiguous()
-        weights: list[Any] = [None if t is None else t.detach() for t in tensors]
-        w_ih, w_hh, b_ih, b_hh, *states = weights
-        plan = Plan.of(cell, steps, back, w_hh.shape[1])
-        memory, (gates, _, weights, inner, stored, _) = plan.parts(x)
-        bias = None
-        if cell is GRU:
-            inner.zero_()
-        if b_ih is not None:
-            if cell is GRU:  # what the state adds to the content is weighed by a gate, so its bias is, too
-                shift = plan.wide(b_hh)
-                inner.copy_(shift[2])
-                bias = plan.wide(b_ih).clone()
-                bias[:2] += shift[:2]
-            else:
-                bias = plan.wide(b_ih + b_hh)
-            bias = bias.view(cell.gates, -1, 16).transpose(0, 1).reshape(-1)
-        entering = plan.in_blocks(w_ih).reshape(plan.line, -1).t().contiguous()
-        multiply(x, entering, bias, plan.rows_of(gates))
-        _lay_out(plan, plan.square(w_hh), weights)
-        final = plan.put_states(stored, states)
-        out = _empty(x, steps.rows, plan.width)
-        plan.run("steps", memory, out)
-        ctx.save_for_backward(given, *tensors[:2], memory)
-        ctx.plan, ctx.given = plan, bool(states)
+    def forward(ctx: Context, cell: Cell, steps: Steps, back: bool, *tensors: Tensor) -> Any:  # noqa: D102
+        y, final, ctx.plan, memory = _forwards(cell, steps, back, tensors, True)
+        ctx.save_for_backward(*tensors[:3], memory)
+        ctx.given = len(tensors) > 5
         ctx.set_materialize_grads(False)
-        y = out if plan.width == plan.hidden else out[:, : plan.hidden].contiguous()
-        return y, final[:, :, : plan.hidden].clone()
+        return y, final
 
     @staticmethod
     def backward(ctx: Context, *slopes: Tensor | None) -> Any:  # noqa: D102
