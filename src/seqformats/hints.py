@@ -79,6 +79,11 @@ _OPERATIONS = {
 }
 
 
+def is_recurrent(fn: object) -> bool:
+    """Is this a recurrent layer of PyTorch, which takes tensors or a PackedSequence?"""
+    return any(kind.__name__ == "RNNBase" and kind.__module__.startswith("torch.nn.") for kind in type(fn).__mro__)
+
+
 def for_batch(x: object) -> str:
     """How an object of another library comes in, as the end of an error's sentence; "" where nothing is known."""
     for kind in type(x).__mro__:

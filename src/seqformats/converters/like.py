@@ -68,13 +68,13 @@ def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
 
 def back_to(y: Any, x: Any, level: int) -> Any:
     """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
+    if is_column(x):
+        x = as_encoding(x)
     if isinstance(x, (list, tuple)):
         if isinstance(y, Encoding) and not y.keeps_levels and len(y) == len(x) and is_list_of_arrays(x):
             level_index(y, level)
             return in_kind_of(convert(y, List), x)
         return in_kind_of(back_to(y, as_encoding(x), level), x)
-    if is_column(x):
-        x = as_encoding(x)
     if isinstance(x, Pairs):
         if not isinstance(y, Pairs):
             raise BATCH(f"only Pairs go back to Pairs, not {type(y).__name__}")

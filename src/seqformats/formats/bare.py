@@ -15,6 +15,7 @@ from ..reading import read
 from .encoding import Encoding, entrance_of_lists
 from .list import List
 from .lod import LoD
+from .packed import Packed
 from .structure import Structure
 
 Items: TypeAlias = tuple[Any, ...]
@@ -25,17 +26,17 @@ def as_encoding(x: object) -> Any:
 
     Everything else is unchanged.
     """
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple)) and (type(x) in (list, tuple) or not is_column(x)):
         return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
     return read_column(x) if is_column(x) else x
 
 
 def is_column(x: object) -> bool:
-    """Is this a column of another library: of the Arrow PyCapsule interface, or a nested tensor?"""
+    """Is this a column of another library: of the Arrow PyCapsule interface, a nested tensor or a PackedSequence?"""
     kind = type(x)
     known = _columns.get(kind)
     if known is None:
-        column = offers_column(kind) and not issubclass(kind, Encoding)
+        column = (offers_column(kind) and not issubclass(kind, Encoding)) or is_packed(kind)
         known = remember(_columns, kind, "some" if hasattr(kind, "is_nested") else "all" if column else "none")
     return known == "all" or (known == "some" and bool(x.is_nested))  # type: ignore[attr-defined]
 
@@ -43,8 +44,15 @@ def is_column(x: object) -> bool:
 _columns: dict[type, str] = {}  # of which types all are columns, or some, or none
 
 
+def is_packed(kind: type) -> bool:
+    """Are objects of this type PyTorch's packed sequences?"""
+    return issubclass(kind, tuple) and hasattr(kind, "batch_sizes") and hasattr(kind, "sorted_indices")
+
+
 def read_column(x: object) -> Encoding[Any]:
-    """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives."""
+    """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives, or the `Packed` of a PackedSequence."""
+    if is_packed(type(x)):
+        return Packed.from_torch(x)  # type: ignore[arg-type]
     own: Encoding[Any] = registry.service("from_njt" if getattr(x, "is_nested", False) else "from_arrow")(x)
     return own
 

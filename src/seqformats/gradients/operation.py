@@ -69,10 +69,10 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if issubclass(type(x), Encoding):  # isinstance believes an object that says so itself
         return Operand(x)
-    if isinstance(x, (list, tuple)):
-        return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
     if is_column(x):
         return Operand(read_column(x))
+    if isinstance(x, (list, tuple)):
+        return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
     if isinstance(x, Pairs) or not is_encoding(x):
         raise (
             BATCH(f"Pairs are no single batch; {what}") if isinstance(x, Pairs) else no_encoding(x, "no single batch")

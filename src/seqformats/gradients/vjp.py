@@ -78,8 +78,10 @@ def bared(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     `asked` says in which dtype and library.
     """
+    if is_column(x):
+        return read_column(x), lambda dx: dx
     if not isinstance(x, (list, tuple)):
-        return (read_column(x) if is_column(x) else x), lambda dx: dx
+        return x, lambda dx: dx
     kind = type(x)
     if is_list_of_arrays(x) and (x or not asked):
         return convert(x, List, **asked) if asked else List(tuple(x)), lambda dx: kind(dx.items)

@@ -10,6 +10,7 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import at_least
 from ..errors import CHOICE, KIND, OVERFLOW, ROOM, said
+from ..formats.bare import is_column, read_column
 from ..formats.leaves import calculated
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
@@ -61,6 +62,8 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
            [ True,  True,  True]])
     """
     library: Library
+    if is_column(lengths):
+        lengths = read_column(lengths)
     if is_array(lengths):
         library, like = adopt(lengths, "lengths")
         lead = tuple(like.shape)

@@ -69,9 +69,11 @@ def lengths_given(given: Lengths) -> Array:
 
 def is_batch(given: object) -> bool:
     """Is this a batch, and not the lengths of one?  Of a list its first element says so."""
+    if is_column(given):
+        return True
     if isinstance(given, (list, tuple)):
         return bool(given) and has_items(given[0])
-    return registry.kind_of(given) is not None or is_column(given)
+    return registry.kind_of(given) is not None
 
 
 def equal(

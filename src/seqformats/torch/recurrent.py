@@ -106,7 +106,7 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     order = None
     columns = p._structure.columns
     if (columns[1:] < columns[:-1]).any():
-        order = torch.from_numpy(p.indices.copy()).to(p.data.device)
+        order = torch.from_numpy(p._structure.order.indices.copy()).to(p.data.device)
         states = [s.index_select(1, order) for s in states]
     way = _way(module, p, states)
     if way is not _rectangle and p is x:

@@ -73,6 +73,11 @@ class Wrapper:
         """The wrapped function; TypeError for what is none."""
         if not callable(fn):
             raise KIND(f"{self.name} wraps a function, not {type(fn).__name__}")
+        if not self.rows and hints.is_recurrent(fn):
+            raise KIND(
+                f"{self.name} calls a function with a {self.To.__name__}, which {type(fn).__name__} does not take; "
+                "sf.torch.rnn(module, x) runs it over a batch, sf.torch.Recurrent(module) takes batches"
+            )
 
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -192,7 +197,7 @@ class Wrapper:
 
     def back(self, returned: object, argument: Argument) -> Any:
         """What the function returned, as the caller gets it; of a tuple the first element."""
-        if not isinstance(returned, tuple):
+        if not isinstance(returned, tuple) or is_column(returned):
             return self.restored(self.encoded(returned, argument), argument)
         if not returned:
             raise RETURNED(f"{self.name}: the function returned an empty tuple")
@@ -202,9 +207,11 @@ class Wrapper:
     def encoded(self, y: object, argument: Argument) -> Any:
         """What the function returned, as an encoding with as many sequences as it saw."""
         batch = argument.batch
-        if is_array(y):
+        if is_column(y):
+            y = read_column(y)
+        elif is_array(y):
             return self.over(y, batch)
-        if isinstance(y, list) or is_column(y):
+        elif isinstance(y, list):
             y = as_encoding(y)
         elif not is_encoding(y):
             raise RETURNED(

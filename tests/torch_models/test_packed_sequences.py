@@ -1,0 +1,76 @@
+"""PyTorch's PackedSequence as a batch: an argument of functions, and what a wrapped function may give."""
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+pytestmark = pytest.mark.peers
+torch = pytest.importorskip("torch")
+rnn = torch.nn.utils.rnn
+
+ITEMS = [torch.randn(n, 3) for n in (2, 4, 1)]
+RAGGED = sf.convert(ITEMS, sf.Ragged)
+USES = {
+    "convert": lambda x: sf.convert(x, sf.Masked),
+    "reduce": sf.reduce_sum,
+    "softmax": sf.softmax,
+    "reverse": sf.reverse,
+    "lengths": sf.lengths,
+    "concat": lambda x: sf.concat([x, x]),
+    "select": lambda x: sf.select(x, [2, 0]),
+    "like": lambda x: sf.convert_like(RAGGED, x),
+    "wrapper": sf.with_masked(lambda m: m.data * 2),
+    "keyword": lambda x: sf.with_ragged(lambda a, b: a.data + b.data)(RAGGED, b=x),
+    "mask": sf.mask,
+    "position_ids": sf.position_ids,
+    "rnn": lambda x: sf.torch.rnn(torch.nn.GRU(3, 2).requires_grad_(False), x)[0],
+    "vjp": lambda x: sf.vjp(sf.reduce_mean, x)[1](torch.ones(3, 3)),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("sorted_", [False, True])
+def test_arguments(use, sorted_):
+    """They are what the `Packed` of the same data is."""
+    items = sorted(ITEMS, key=len, reverse=True) if sorted_ else ITEMS
+    packed = rnn.pack_sequence(items, enforce_sorted=sorted_)
+    torch.manual_seed(0)
+    found = USES[use](packed)
+    torch.manual_seed(0)
+    wanted = USES[use](sf.Packed.from_torch(packed))
+    assert type(found) is type(wanted)
+    if isinstance(found, np.ndarray):
+        assert np.array_equal(found, wanted)
+    elif isinstance(found, torch.Tensor):
+        assert torch.equal(found, wanted)
+    else:
+        assert sf.equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.List, sf.Masked, sf.Packed])
+def test_results(kind):
+    """A wrapped layer of PyTorch: the batch comes back as the caller's, what stands beside it as it is."""
+    lstm, x = torch.nn.LSTM(3, 2).requires_grad_(False), sf.convert(RAGGED, kind)
+    wanted, states = lstm(rnn.pack_sequence(ITEMS, enforce_sorted=False))
+    y = sf.with_packed(lambda p: lstm(p.to_torch())[0])(x)
+    assert type(y) is kind
+    assert torch.equal(torch.cat(rnn.unpack_sequence(wanted)), sf.convert(y, sf.Ragged).data)
+    again, (h, c) = sf.with_packed(lambda p: lstm(p.to_torch()))(x)
+    assert sf.equal(again, y)
+    assert torch.equal(h, states[0])
+    assert torch.equal(c, states[1])
+
+
+@pytest.mark.parametrize("wrap", [sf.with_masked, sf.with_packed, sf.with_list])
+def test_a_bare_layer_is_an_error_that_says_what_works(wrap):
+    gru = torch.nn.GRU(3, 2).requires_grad_(False)
+    with pytest.raises(TypeError, match=r"does not take; sf\.torch\.rnn\(module, x\).*SF301"):
+        wrap(gru)
+    assert sf.equal(sf.torch.Recurrent(gru)(RAGGED), sf.torch.rnn(gru, RAGGED)[0])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+def test_nested_tensors_come_back():
+    y = sf.with_ragged(lambda r: r.to_njt())(RAGGED.to_njt())
+    assert sf.equal(y, RAGGED)
