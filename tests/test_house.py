@@ -397,6 +397,12 @@ def test_kernels_allocate_nothing_and_raise_nothing(path):
             assert not re.search(r"\b(np|numpy)\.(empty|zeros|ones|full|arange|array|concatenate)", name), name
 
 
+def test_kernels_call_no_function_of_numbas_own_library():
+    """Code that was shipped or kept would call an address that is nowhere, and end the process."""
+    for path in (SOURCE / "kernels").rglob("*.py"):
+        assert not re.search(r"\bmath\.(frexp|ldexp|erf|erfc|gamma|lgamma|hypot|atan2)\(", code_of(path)), path.stem
+
+
 def test_every_kernel_is_listed():
     """By what it says of itself."""
     text = _main("kernels")

@@ -430,8 +430,8 @@ WITHOUT = {
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError", "Constraint"),
     *("conversions", "kept_memory", "num_threads"),
     # named tuples and dataclasses of results, which keep what they are given
-    *("Balance", "BeamResult", "BeamTrace", "CTCAlignment", "CTCResult", "MaskedTokens", "Packs", "SpanCorrupted"),
-    *("Templated", "TopK"),
+    *("Balance", "BeamResult", "BeamTrace", "CTCAlignment", "CTCResult", "EditCounts", "MaskedTokens", "Packs"),
+    *("SpanCorrupted", "Templated", "TopK"),
     "Unique",
 }
 

@@ -129,6 +129,7 @@ def test_the_loss_and_its_gradient_are_those_of_torch(dtype, reduction):
         torch.testing.assert_close(ours.grad, rows.grad, **near)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # which the compiler asks behind a graph break
 def test_the_loss_in_graphs():
     """Numbers beside its gradient, one graph twice, no gradient of the gradient, halves, `torch.func`, compiled."""
     torch = pytest.importorskip("torch")

@@ -3,7 +3,8 @@
 ``x`` (references) and ``y`` (hypotheses) are integers, n sequences each, in layouts of blocks; ``out (4 * n,)`` gets n
 hits, n substitutions, n deletions and n insertions.  The pairs ``begins[b]`` to ``begins[b + 1]`` are the work of unit
 b, which has ``scratch[b * room:]`` to itself: a table of 512 numbers, then one for each item of the longest hypothesis
-and one more, and then room for `most` differences.  Tokens below `least` are equal to nothing.
+and one more, and then room for `most` differences.  Tokens below `least` are equal to nothing; ``numbers`` are `room`,
+`least` and `most`.
 
 There may be several ways with the fewest edits.  Seen from the end, the one that is counted deletes where it can, else
 substitutes, else inserts, and else hits: so RapidFuzz, and jiwer by it, aligns two sequences.  The differences between
@@ -143,9 +144,7 @@ def cpu(
     at_x: Layout,
     at_y: Layout,
     begins: Integers,
-    room: int,
-    least: int,
-    most: int,
+    numbers: Integers,
     width: int,  # noqa: ARG001  every kernel that calculates has a width
     lo: int,
     hi: int,
@@ -153,6 +152,7 @@ def cpu(
     """Units `lo` to `hi`."""
     items, others, row = pointer(x), pointer(y), pointer(scratch)
     n = at_x.cum.size - 1
+    room, least, most = numbers[0], numbers[1], numbers[2]
     own = Own(lo * room, (lo + 1) * room - most, most, least)
     for i in range(begins[lo], begins[hi]):
         _, first, length = locate(at_x, i)
@@ -169,14 +169,13 @@ def cuda(
     at_x: Layout,
     at_y: Layout,
     begins: Integers,
-    room: int,
-    least: int,
-    most: int,
+    numbers: Integers,
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All units, a thread each."""
     n = at_x.cum.size - 1
     b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    room, least, most = numbers[0], numbers[1], numbers[2]
     while b < begins.size - 1:
         own = Own(b * room, (b + 1) * room - most, most, least)
         for i in range(begins[b], begins[b + 1]):

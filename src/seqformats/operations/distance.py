@@ -139,15 +139,17 @@ class Pair(NamedTuple):
     items: Array  # those of x as they are compared
     others: Array
 
-    def start(self, kernel: Kernel, out: Array, room: int, *numbers: int) -> None:
-        """Start a kernel over all pairs, which has so many numbers of room for each unit of work, and takes more."""
+    def start(self, kernel: Kernel, out: Array, room: int, most: int | None = None) -> None:
+        """Start a kernel over all pairs, which has so many numbers of room for each unit of work."""
         library, items, structure = self.library, self.items, self.x._structure
         if structure.n:
             here = library is NUMPY or library.kind(items) == "cpu"
             begins, columns = _shares(self.x, self.y, room, here)
             work = Work(begins.size - 1, columns)
             table = scratch(library, (work.units * room,), "int64", items)
-            args = (self.x._layout(), self.y._layout(), begins, room, self.plan.least, *numbers)
+            least = self.plan.least
+            numbers = (room, least) if most is None else (np.array([room, least, most]),)
+            args = (self.x._layout(), self.y._layout(), begins, *numbers)
             given = (items, self.others)
             kernel.start(library, given, (out, table), args, 1, structure, work, variant=self.plan.variant)
 
@@ -158,8 +160,10 @@ def pair_of(x: Encoding, y: Encoding, given: tuple[object, object], names: Seque
     one, two = _in_blocks(x), _in_blocks(y)
     library = one._look()
     if two._look() is not library or (library is not NUMPY and one.device != two.device):
-        a, b = names
-        raise DEVICES(f"{b} is on {two.device}, {library_of(two.data).name}; {a} is on {one.device}, {library.name}")
+        places = [
+            f"{what} is on {z.device}, {library_of(z.data).name}" for what, z in zip(names, (one, two), strict=True)
+        ]
+        raise DEVICES("; ".join(places[::-1]))
     plan = _plans.get((type(one.data), one._dtype, two._dtype)) or _prepare(one, two, given, names)
     items, others = one.data, two.data
     if plan.x is not None:

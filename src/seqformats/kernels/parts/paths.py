@@ -97,6 +97,16 @@ def read_frames(x: Array, goals: Any, room: Any, at: Layout, track: Track, width
     return True
 
 
+@shared
+def unit_of(total: float) -> Any:
+    """A power of two that brings a positive number to between a half and 1, and the exponent that it takes away.
+
+    By the bits of float64: ``math.frexp`` would be a function of Numba's, which is not there where code was shipped.
+    """
+    exponent = (np.float64(total).view(np.int64) >> 52) - 1022
+    return np.int64((1023 - exponent) << 52).view(np.float64), exponent
+
+
 @in_lanes
 def to_powers(powers: Array, place: int, count: int) -> None:
     """Some logarithms as powers."""
@@ -185,8 +195,7 @@ def forward(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: in
         lost = lost or in_any(small) or not total > 1e-290
         scale = 1.0
         if total > 1e-290:
-            power = math.frexp(total)[1]
-            scale = math.ldexp(1.0, -power)
+            scale, power = unit_of(total)
             exponent += power
         old = new
     found = values[old + 8 + size + track.number]
@@ -270,7 +279,7 @@ def backward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track
         total = fold_add(sums)
         if not total > 1e-290:
             return False
-        scale = math.ldexp(1.0, -math.frexp(total)[1])
+        scale, _ = unit_of(total)
         for k in range(begin & -8, (end + 8) & -8):
             values[track.back + k] *= scale
             values[track.back + size + 8 + k] *= scale
