@@ -12,15 +12,17 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import KERNEL, DeviceError
 from ..later import imported
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, check_memory, function_at, load, world_of_entries
-from .shipped import Shipped
 from .signature import ENTRY, Signature, symbol_of, text_of
+
+if TYPE_CHECKING:
+    from .shipped import Shipped
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
@@ -211,7 +213,8 @@ def made_by() -> str:
 
 @functools.cache
 def _bundle() -> Shipped | None:
-    return Shipped.open(SHIPPED, cpu.level())
+    found: Shipped | None = imported(".shipped", __package__).Shipped.open(SHIPPED, cpu.level())
+    return found
 
 
 def _shipped(name: str, text: str) -> dict[str, Any] | None:
