@@ -47,6 +47,10 @@ def times(x, factor, out, at, width, lo, hi):
 
 # The end of a message: a call that meets it, and the one that it advises.
 FOLLOWED = {
+    "seed= shuffles the batches of each window": (
+        lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
+        lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),
+    ),
     "give the items a float dtype": (
         lambda: sf.vjp(sf.reduce_sum, ids),
         lambda: sf.vjp(sf.reduce_sum, sf.astype(ids, "float32")),
@@ -245,8 +249,9 @@ ELSEWHERE = {
     "give a batch on the host": "a GPU",
     "a linear function is made an operation with its transpose: sf.operation(function, transpose)": "gradients/"
     "test_own_operation",
-    'workers="divide" divides the rows among them, workers="each" is for a source that differs from worker to '
+    'workers="divide" divides the batches among them, workers="each" is for a source that differs from worker to '
     "worker": "bridges/test_torch_loaders",
+    "give state_dict(taken=...), or save the state of a StatefulDataLoader": "bridges/test_training_loops",
     "split the batch": "2^31 rows",
     "leave out= away, or give x.detach()": "PyTorch",
     "convert it first, or give it without its gradient": "PyTorch",

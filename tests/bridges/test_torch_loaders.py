@@ -628,7 +628,7 @@ def test_the_state_behind_workers_is_an_error(persistent):
     assert batches.state_dict()["taken"] == 0
     for _ in range(2):
         for used, _ in enumerate(itertools.islice(loader, 3), 1):
-            with pytest.raises(sf.StructureError, match=r"2 workers.*state_dict\(taken=.*SF117"):
+            with pytest.raises(sf.StructureError, match=r"with workers asks.*state_dict\(taken=.*SF117"):
                 batches.state_dict()
             assert batches.state_dict(taken=used)["taken"] == used
     batches.set_epoch(1)
@@ -649,5 +649,5 @@ def test_the_state_behind_workers_of_torchdata_is_the_loaders():
     begun = iter(loader)
     next(begun)
     loader.state_dict()
-    with pytest.raises(sf.StructureError, match="2 workers"):
+    with pytest.raises(sf.StructureError, match="with workers"):
         batches.state_dict()

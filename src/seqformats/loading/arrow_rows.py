@@ -1,12 +1,11 @@
-"""Rows of Apache Arrow: streams, columns, and files that are read a few rows at a time."""
+"""Rows of Apache Arrow: streams and columns, a few rows at a time."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
+from ..arrays import Array
 from ..arrow import from_arrow
 from ..arrow.columns import imported, rows_or_sequences
 from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, needed
@@ -14,12 +13,10 @@ from .rows import DICT, ONE, Rows, Wanted, objects
 
 T = TypeVar("T")
 
-_VALUES = 1 << 16
-"""About how many values are read at a time, of all columns together."""
-_ROWS = 1 << 14
-"""How many rows at most."""
-_BUFFER = 1 << 16  # bytes that are read of a column of a file at a time
-_ARROW_FILES = (".arrow", ".feather", ".ipc")
+ROWS = 1 << 14
+"""How many rows are read at a time at most."""
+_TAKEN = 1 << 10
+"""How many rows of a table are taken at a time where they are in another order."""
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -92,7 +89,7 @@ def _nulls(row: Any, pa: Any) -> str:
     return ""
 
 
-def _rows_of_batch(batch: Any, wanted: Wanted, start: int, origin: str) -> Rows:
+def rows_of_batch(batch: Any, wanted: Wanted, start: int, origin: str) -> Rows:
     """A record batch."""
     rows = Rows(DICT, {}, batch.num_rows, start, origin)
     for name in wanted.names(batch.schema.names, rows.where()):
@@ -100,10 +97,10 @@ def _rows_of_batch(batch: Any, wanted: Wanted, start: int, origin: str) -> Rows:
     return rows
 
 
-def _in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "") -> Iterator[Rows]:
+def in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "", size: int = ROWS) -> Iterator[Rows]:
     """A record batch of any size, which is in memory, some rows at a time."""
-    for at in range(0, batch.num_rows, _ROWS):
-        yield _rows_of_batch(batch.slice(at, _ROWS), wanted, start + at, origin)
+    for at in range(0, batch.num_rows, size):
+        yield rows_of_batch(batch.slice(at, size), wanted, start + at, origin)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -111,26 +108,45 @@ def _in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "") -> Itera
 
 def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]:
     """Anything that speaks Arrow's C interfaces: tables of any library, record batches, readers, columns."""
-    pa = needed("pyarrow", "loaders")
-    parts, alone = _opened(given, pa)
-    if alone and wanted.columns is not None:
-        raise COLUMNS(f"columns={wanted.columns!r}, but the source is a single column")
-    while (part := _read(lambda: next(parts, None), "the source", start)) is not None:
-        yield from (_column_in_parts if alone else _in_parts)(part, wanted, start)
+    parts, alone = _opened(given, wanted)
+    while (part := read_step(lambda: next(parts, None), "the source", start)) is not None:
+        yield from (_column_in_parts if alone else in_parts)(part, wanted, start)
         start += len(part)
+
+
+def rows_of_table(given: Any, wanted: Wanted, order: Array) -> Iterator[Rows]:
+    """Rows of a table or a column in memory, in an order."""
+    pa = needed("pyarrow", "loaders")
+    parts, alone = _opened(given, wanted)
+    chunks = list(parts)
+    if not chunks:
+        return
+    whole = pa.chunked_array(chunks) if alone else pa.Table.from_batches(chunks)
+    for at in range(0, order.size, _TAKEN):
+        found = whole.take(order[at : at + _TAKEN]).combine_chunks()
+        batch = pa.chunked_array([found]) if alone and not isinstance(found, pa.ChunkedArray) else found
+        yield from rows_of_stream(batch, wanted, at)
 
 
 def _column_in_parts(column: Any, wanted: Wanted, start: int) -> Iterator[Rows]:
     """A column of any length, whose rows are sequences."""
-    for at in range(0, len(column), _ROWS):
-        part = column.slice(at, _ROWS)
+    for at in range(0, len(column), ROWS):
+        part = column.slice(at, ROWS)
         rows = Rows(ONE, {}, len(part), start + at)
         rows.columns[None] = column_of(part, None, wanted, rows._replace(columns={}))
         yield rows
 
 
-def _opened(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
+def _opened(given: Any, wanted: Wanted) -> tuple[Iterator[Any], bool]:
     """The record batches of what speaks Arrow, or the chunks of what is a single column."""
+    pa = needed("pyarrow", "loaders")
+    parts, alone = _batches_or_chunks(given, pa)
+    if alone and wanted.columns is not None:
+        raise COLUMNS(f"columns={wanted.columns!r}, but the source is a single column")
+    return parts, alone
+
+
+def _batches_or_chunks(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
     if isinstance(given, pa.RecordBatch):
         return iter([given]), False
     stream = hasattr(given, "__arrow_c_stream__")
@@ -146,107 +162,7 @@ def _opened(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
         raise BROKEN(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-def rows_of_files(path: str, wanted: Wanted) -> Iterator[Rows]:
-    """A file or a folder of Parquet, or of Arrow's own format, which the names of the files tell apart."""
-    files = _arrow_files(path)
-    if files:
-        for file in files:
-            yield from _rows_of_arrow_file(file, wanted)
-        return
-    dataset = needed("pyarrow.dataset", "loaders")
-    found = _read(lambda: dataset.dataset(path, format="parquet", partitioning="hive"), path, 0)
-    yield from rows_of_file_set(found, wanted, whole=True)
-
-
-def _arrow_files(path: str) -> list[Path]:
-    """The files in Arrow's own format there."""
-    if "://" in path:
-        return []
-    there = Path(path)
-    files = sorted(there.rglob("*")) if there.is_dir() else [there]
-    return [file for file in files if file.suffix in _ARROW_FILES]
-
-
-def rows_of_file_set(given: Any, wanted: Wanted, whole: bool = False) -> Iterator[Rows]:
-    """A `pyarrow.dataset.Dataset`; `whole`: there is nothing in it but whole files."""
-    names = wanted.names(given.schema.names, "the source")
-    filtered = (getattr(given, "_scan_options", None) or {}).get("filter") is not None
-    if not filtered and type(getattr(given, "format", None)).__name__ == "ParquetFileFormat":
-        for fragment in given.get_fragments():
-            yield from _rows_of_parquet(fragment, given.schema, names, wanted, whole)
-        return
-    batches = iter(
-        given.to_batches(columns=names, batch_size=_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
-    )
-    start = 0
-    while (batch := _read(lambda: next(batches, None), "the source", start)) is not None:
-        yield from _in_parts(batch, wanted, start)
-        start += batch.num_rows
-
-
-def _rows_of_parquet(fragment: Any, schema: Any, names: list[Hashable], wanted: Wanted, whole: bool) -> Iterator[Rows]:
-    """A Parquet file, a few pages at a time: a group of rows may be larger than memory.
-
-    A fragment keeps what it has been asked of its file, and the set keeps the fragments; so it is asked for nothing
-    where the file says it too.
-    """
-    parquet, dataset = needed("pyarrow.parquet", "loaders"), needed("pyarrow.dataset", "loaders")
-    path, start = fragment.path, 0
-    constant = dataset.get_partition_keys(fragment.partition_expression)
-
-    def opened() -> Any:
-        return parquet.ParquetFile(path, filesystem=fragment.filesystem, pre_buffer=False, buffer_size=_BUFFER)
-
-    with _read(opened, path, 0) as file:
-        groups = None if whole else [group.id for group in fragment.row_groups]
-        stored = [name for name in names if name not in constant]
-        for name in stored:
-            if name not in file.schema_arrow.names:
-                raise COLUMNS(f"{path} has no column {name!r}, but others have")
-        size = _rows_at_once(file.metadata, stored)
-        batches = file.iter_batches(size, groups, stored, use_threads=False)
-        while (batch := _read(lambda: next(batches, None), path, start)) is not None:
-            for name in (name for name in names if name in constant):
-                batch = batch.append_column(name, _repeated(constant[name], batch.num_rows, schema.field(name).type))
-            yield _rows_of_batch(batch, wanted, start, f" of {path}")
-            start += batch.num_rows
-
-
-def _repeated(value: object, n: int, kind: Any) -> Any:
-    """A column that the name of a folder says."""
-    pa = needed("pyarrow", "loaders")
-    return pa.repeat(pa.scalar(value, kind.value_type if pa.types.is_dictionary(kind) else kind), n)
-
-
-def _rows_at_once(metadata: Any, names: list[Hashable]) -> int:
-    """How many rows of a Parquet file have about so many values as are read at a time."""
-    values = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = (group.column(k) for k in range(group.num_columns))
-        values += sum(column.num_values for column in columns if column.path_in_schema.partition(".")[0] in names)
-    return int(min(_ROWS, max(1, _VALUES * metadata.num_rows // max(values, 1))))
-
-
-def _rows_of_arrow_file(path: Path, wanted: Wanted) -> Iterator[Rows]:
-    """A file in Arrow's own format, one that ends with an index or a stream, batch by batch."""
-    pa = needed("pyarrow", "loaders")
-    ipc = needed("pyarrow.ipc", "loaders")
-    where, start = os.fspath(path), 0
-    with pa.OSFile(where) as file:
-        stream = file.read(6) != b"ARROW1"
-        file.seek(0)
-        reader = _read(lambda: (ipc.open_stream if stream else ipc.open_file)(file), where, 0)
-        batches = iter(reader) if stream else (reader.get_batch(k) for k in range(reader.num_record_batches))
-        while (batch := _read(lambda: next(batches, None), where, start)) is not None:
-            yield from _in_parts(batch, wanted, start, f" of {where}")
-            start += batch.num_rows
-
-
-def _read(step: Callable[[], T], where: str, row: int) -> T:
+def read_step(step: Callable[[], T], where: str, row: int) -> T:
     """The result of a step; StructureError for what cannot be read."""
     pa = needed("pyarrow", "loaders")
     try:

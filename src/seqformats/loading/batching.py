@@ -2,190 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from .. import registry
 from ..converters.convert import check_target, convert
 from ..converters.layouts import at_least, one_of
-from ..errors import KIND, OPTION, TOGETHER, TURN, SeqFormatError, again, said
-from ..formats import Encoding, Masked, Ragged
+from ..errors import KIND, OPTION, TOGETHER, said
+from ..formats import Masked, Ragged
 from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
 from ..operations.options import flag, key_of
-from .ahead import Ahead
-from .rows import ONE, TUPLE, Rows, Wanted
+from .loader import UNEVEN, WORKERS, Batches, Target, share_of
+from .rows import ONE, Rows, Wanted
 from .sources import Source, source_of
-from .windows import Plan, planned
-
-
-class _Made(NamedTuple):
-    """A batch, and of how many rows it is."""
-
-    batch: Any
-    size: int
-
-
-class Target(NamedTuple):
-    """What batches are to be."""
-
-    kind: type
-    options: dict[str, Any]
-    library: str | None
-    device: object
-
-    def of(self, rows: Rows) -> Any:
-        """The columns of some rows as a batch."""
-        made = {name: self._column(column, name) for name, column in rows.columns.items()}
-        if rows.kind == ONE:
-            return made[None]
-        return tuple(made.values()) if rows.kind == TUPLE else made
-
-    def _column(self, column: Any, name: Hashable) -> Any:
-        try:
-            if isinstance(column, Encoding):
-                column = convert(column, self.kind, **self._options(column, name))
-            elif column.dtype == object:
-                return column
-            if self.library is None and self.device is None:
-                return column
-            return brought(column, self.library, device=self.device)
-        except SeqFormatError as error:
-            if name is None:
-                raise
-            raise again(error, f"column {name!r}: {error}") from error
-
-    def _options(self, column: Encoding, name: Hashable) -> dict[str, Any]:
-        options = {
-            key: value.get(name, _DEFAULTS.get(key)) if isinstance(value, dict) else value
-            for key, value in self.options.items()
-        }
-        if column.keeps_levels and not registry.keeps_levels(self.kind) and self.kind is not list:
-            options["level"] = 0  # a row of the source is a sequence of the batch
-        return options
-
-
-_DEFAULTS = {"fill": 0, "side": "right"}
-"""Of options that may be given for each column."""
-
-
-class Batches:
-    """What `batches` gives: every iteration over it reads the source anew."""
-
-    def __init__(
-        self, source: Source, plan: Plan, target: Target, prefetch: int, progress: bool | str, workers: str
-    ) -> None:
-        self._source, self._plan, self._target, self._workers = source, plan, target, workers
-        self._prefetch, self._progress = prefetch, progress
-        self._epoch, self._read = 0, False
-        self._running: weakref.WeakSet[_Run] = weakref.WeakSet()
-
-    def __iter__(self) -> _Run:
-        if self._source.once and self._read:
-            raise TURN(
-                "the source is an iterator, and has been read; give what can be read again, a list or a dataset say"
-            )
-        plan = self._plan._replace(share=_share(self._workers))
-        if plan.seed is not None:
-            plan = plan._replace(seed=(*plan.seed, self._epoch))
-        self._epoch, self._read = self._epoch + 1, True
-        run = _Run(_laid_out(self._source.read, plan, self._target), self._prefetch, self._bar(*plan.share))
-        self._running.add(run)
-        return run
-
-    def set_epoch(self, epoch: int) -> None:
-        """The number of the next iteration, which is part of the seed; they are counted from 0."""
-        self._epoch = at_least(epoch, "epoch", 0)
-
-    def close(self) -> None:
-        """End what runs, and its threads."""
-        for run in list(self._running):
-            run.close()
-
-    def __enter__(self) -> Batches:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _bar(self, place: int, count: int) -> Any:
-        if self._progress is False:
-            return None
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            return None
-        text = self._progress if isinstance(self._progress, str) else None
-        total = self._source.total
-        if total is not None:
-            total = len(range(place, total, count))
-        return tqdm(desc=text, total=total, unit=" sequences", unit_scale=True)
-
-
-WORKERS = ("raise", "divide", "each")
-
-
-def _share(workers: str) -> tuple[int, int]:
-    """The number of this process, and of how many that divide the rows; ConversionError where nobody has said so."""
-    data: Any = sys.modules.get("torch.utils.data")  # without it no process is a worker
-    info = None if data is None or workers == "each" else data.get_worker_info()
-    if info is None or info.num_workers == 1:
-        return 0, 1
-    if workers == "raise":
-        raise TOGETHER(
-            f"this is worker {info.id} of {info.num_workers} of a DataLoader, each of which would give all rows; "
-            'workers="divide" divides the rows among them, workers="each" is for a source that differs from worker to '
-            "worker"
-        )
-    return int(info.id), int(info.num_workers)
-
-
-class _Run(Iterator[Any]):
-    """One iteration: `close`, an error and the end of it end its thread."""
-
-    def __init__(self, made: Iterator[_Made], prefetch: int, bar: Any) -> None:
-        self._made: Any = Ahead(made, prefetch) if prefetch else made
-        self._bar = bar
-
-    def __next__(self) -> Any:
-        try:
-            batch, size = next(self._made)
-        except BaseException:  # the end, an error, or Ctrl-C
-            self.close()
-            raise
-        if self._bar is not None:
-            self._bar.update(size)
-        return batch
-
-    def close(self) -> None:
-        """Nothing comes any more."""
-        self._made.close()
-        if self._bar is not None:
-            self._bar.close()
-
-    def __enter__(self) -> _Run:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _laid_out(read: Callable[[], Iterator[Rows]], plan: Plan, target: Target) -> Iterator[_Made]:
-    """The batches of all windows."""
-    for window, where in planned(read(), plan):
-        rows = window.chosen(where)
-        del window  # while the next one is read
-        yield _Made(target.of(rows), rows.size)
-        del rows
+from .windows import Plan
 
 
 def batches(
@@ -195,8 +28,12 @@ def batches(
     to: type = Masked,
     columns: str | Sequence[Hashable] | None = None,
     by: Hashable = None,
+    shuffle: bool = False,
     shuffle_buffer: int | None = None,
     seed: int | None = None,
+    rank: int | None = None,
+    world: int | None = None,
+    uneven: str = "repeat",
     prefetch: int = 2,
     drop_last: bool = False,
     padded: bool | None = None,
@@ -225,7 +62,7 @@ def batches(
         - Arrow data: a table, a stream or a column of any library that speaks Arrow's C interfaces, a
           ``pyarrow.dataset.Dataset``;
         - a path of a Parquet or Arrow file, or of a folder of them;
-        - a ``Dataset`` or an ``IterableDataset`` of Hugging Face;
+        - a ``Dataset`` or an ``IterableDataset`` of Hugging Face, a ``Dataset`` of Ray or an iterator over one;
         - an encoding, or a dict of encodings and arrays.
 
         Only one thread at a time reads it, and few rows at a time.
@@ -238,15 +75,27 @@ def batches(
     by : str, optional
         The column whose lengths decide, the first that holds sequences without it.  Strings there, or in a single
         column, are sequences of bytes (UTF-8); elsewhere they are single values.
+    shuffle : bool
+        Do rows come in a random order, another one in each epoch?  Rows in memory, of tables and of a ``Dataset`` are
+        drawn from all; up to 32 files, or shards of an ``IterableDataset``, are read at once, in a random order, and
+        windows filled with rows of all of these.  Other sources have one order alone.
     shuffle_buffer : int, optional
-        How many rows a window has.  Without it as many as make about 100 batches, or 65,536; 0 keeps the order.
+        How many rows a window has, in memory.  Without it as many as make about 100 batches, but no more than 65,536;
+        0 keeps the order.
     seed : int, optional
-        For a random order: of rows of the same length, and of the batches in a window; another one in each iteration.
-        Without it the longest of a window come first.
+        For a random order: with `shuffle` of all (0 if it is not given), else only of rows of the same length and of
+        the batches in a window; another one in each epoch.  Without it the longest of a window come first.
+    rank, world : int, optional
+        The number of this process, and how many divide the batches.  All have to be given the same source and options;
+        each plans all batches, and lays out its own.
+    uneven : "repeat", "drop" or "keep"
+        Where there are not as many batches for each rank: the last batch comes twice, the last few do not come, or some
+        ranks have one less.
     prefetch : int
         How many batches a thread makes before they are asked for; 0: none, in the calling thread.
     drop_last : bool
-        Is the last batch left out, where another sequence would find room in it?
+        Is the last batch left out, where another sequence would find room in it?  With `shuffle` so is one after each
+        400 batches, see below.
     padded : bool, optional
         Does padding count?  It does where `to` has some.
     max_sequences : int, optional
@@ -264,18 +113,25 @@ def batches(
     progress : bool or str
         Is a bar of tqdm shown, where that is installed?  A text stands before it.
     workers : "raise", "divide" or "each"
-        Within the workers of a ``DataLoader`` of PyTorch, where there are several: an error; every worker gives its
-        part of the rows, though it reads all; or it gives all rows, of a source that is its own part already.
+        Within the workers of a ``DataLoader`` of PyTorch, where there are several: an error; they divide the batches,
+        so that the loader returns what it would without any; or each gives all rows, of a source that is its own part
+        already.
     **options
         For `convert`: fill, side, multiple_of, width, ...; a dict has one for each column, ``fill={"labels": -100}``.
 
     Returns
     -------
     iterable
-        Each ``for`` over it reads the source anew (an iterator once).  A batch is what `to` says where rows are
-        sequences; of records a dict or a tuple, with arrays for columns of single values.  ``set_epoch(k)`` says which
-        order is next; ``close()``, the end of a ``with`` over it or over one of its iterators, an error, and an
-        iterator that nobody holds any more end the thread.
+        Each ``for`` over it reads the source anew (an iterator once), and is an epoch.  A batch is what `to` says where
+        rows are sequences; of records a dict or a tuple, with arrays for columns of single values.
+
+        - ``set_epoch(k)`` says which epoch is next; they are counted from 0.
+        - ``state_dict()`` says where the last iteration is, in plain ints, and ``load_state_dict(state)`` lets the next
+          one go on there.  Where the workers of a ``DataLoader`` have the iterations, ``state_dict(taken=k)`` is told
+          how many batches of the epoch have been used.  torchdata's ``StatefulDataLoader`` asks the iterators of its
+          workers, which have both methods too.
+        - ``close()``, the end of a ``with`` over it or over one of its iterators, an error, and an iterator that nobody
+          holds any more end the thread.
 
     Raises
     ------
@@ -293,8 +149,11 @@ def batches(
 
     Notes
     -----
-    The same source, options and seed give the same batches, whatever `prefetch` and however the source comes in parts.
-    All of a window's batches but the last are as full as can be; what that holds goes to the next window.
+    The same source, options and seed give the same batches, whatever `prefetch` and however the source comes in parts;
+    several ranks or workers give those that one would give, in turn.  All of a window's batches but the last are as
+    full as can be; what that holds goes to the next window.  With `shuffle` nothing goes on after about 400 batches, so
+    that an iteration which is resumed begins to read there.  Without it that is so where the order is kept; else all
+    rows up to the next batch are read again, and not laid out.
 
     Examples
     --------
@@ -322,9 +181,10 @@ def batches(
         bool(options.get("truncate", False)),
         None if max_sequences is None else at_least(max_sequences, "max_sequences", 1),
         None if shuffle_buffer is None else at_least(shuffle_buffer, "shuffle_buffer", 0),
-        None if seed is None else (key_of(seed),),
+        (key_of(0 if seed is None else seed),) if flag(shuffle, "shuffle") or seed is not None else None,
         too_long,
         flag(drop_last, "drop_last"),
+        bool(shuffle),
     )
     if cost is not None and not (callable(cost) or isinstance(cost, tuple)):
         raise KIND(f"the cost of what is read is a tuple of coefficients or a function of lengths, not {said(cost)}")
@@ -333,25 +193,48 @@ def batches(
     one_of(too_long, "too_long", ("raise", "drop"))
     one_of(missing, "missing", ("raise", "empty"))
     one_of(workers, "workers", WORKERS)
+    one_of(uneven, "uneven", UNEVEN)
     if not isinstance(by, Hashable):
         raise KIND(f"by must be the name of a column, not {said(by)}")
     ahead = at_least(prefetch, "prefetch", 0)
     found = source_of(source, Wanted(chosen, text, missing, items))
     if single:
-        found = found._replace(read=_alone(found.read, columns))
+        found = found.through(_alone)
+    share = share_of(rank, world)
+    _check_order(found, plan, share[1])
     if not isinstance(progress, (bool, str)):
         raise KIND(f"progress must be True, False or a text, not {said(progress)}")
-    return Batches(found, plan, target, ahead, progress, workers)
+    return Batches(
+        found,
+        plan,
+        target,
+        prefetch=ahead,
+        progress=progress,
+        workers=workers,
+        share=share,
+        uneven=uneven,
+        columns=chosen,
+    )
 
 
-def _alone(read: Callable[[], Iterator[Rows]], name: Hashable) -> Callable[[], Iterator[Rows]]:
+def _check_order(source: Source, plan: Plan, world: int) -> None:
+    """ConversionError where a source cannot be shuffled or divided."""
+    if plan.shuffle and plan.window == 0:
+        raise TOGETHER("shuffle=True and shuffle_buffer=0, which keeps the order, exclude each other")
+    if source.unordered and (plan.shuffle or world > 1):
+        raise TOGETHER(f"rows can be neither shuffled nor divided here: {source.unordered}")
+    if plan.shuffle and source.mixed is None:
+        raise TOGETHER(
+            "shuffle=True needs a source of which any row or several parts can be read, and this one is read in its "
+            "order alone; seed= shuffles the batches of each window"
+        )
+
+
+def _alone(pieces: Iterator[Rows]) -> Iterator[Rows]:
     """Of records their only column."""
-
-    def again() -> Iterator[Rows]:
-        for rows in read():
-            yield rows._replace(kind=ONE, columns={None: rows.columns[name]})
-
-    return again
+    for rows in pieces:
+        (column,) = rows.columns.values()
+        yield rows._replace(kind=ONE, columns={None: column})
 
 
 def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:

@@ -151,6 +151,11 @@ def shuffled(n: int, *seed: int) -> Array:
 
     Only the bits that NumPy's generators give are promised to stay, not what is made of them.
     """
+    return np.argsort(random_bits(n, *seed), kind="stable")
+
+
+def random_bits(n: int, *seed: int) -> Array:
+    """Random numbers of 64 bits (uint64), n of them."""
     random = imported("numpy.random", None)
-    bits = random.Philox(random.SeedSequence(seed)).random_raw(n)
-    return np.argsort(bits, kind="stable")
+    bits: Array = random.Philox(random.SeedSequence(seed)).random_raw(n)
+    return bits

@@ -46,7 +46,8 @@ class Rows(NamedTuple):
     """Some rows that follow one another in their source.
 
     ``columns``: a batch, or an array with one entry a row, for each name; ``start`` and ``origin``: the number of the
-    first row, and in what it is, for errors; ``lengths``: those of the column `by`, which decides the batches.
+    first row, and in what it is, for errors; ``lengths``: those of the column `by`, which decides the batches;
+    ``places``: the number of each row among all that are read.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Rows(NamedTuple):
     origin: str = ""
     lengths: Any = None
     by: Hashable = None
+    places: Any = None
 
     def part(self, start: int, stop: int) -> Rows:
         """The rows from one to another, views where slices are."""
@@ -63,13 +65,15 @@ class Rows(NamedTuple):
             return self
         columns = {name: column[start:stop] for name, column in self.columns.items()}
         lengths = None if self.lengths is None else self.lengths[start:stop]
-        return Rows(self.kind, columns, stop - start, self.start + start, self.origin, lengths, self.by)
+        places = None if self.places is None else self.places[start:stop]
+        return Rows(self.kind, columns, stop - start, self.start + start, self.origin, lengths, self.by, places)
 
     def chosen(self, where: Array) -> Rows:
         """The rows at these places."""
         columns = {name: taken(column, where) for name, column in self.columns.items()}
         lengths = None if self.lengths is None else self.lengths[where]
-        return Rows(self.kind, columns, where.size, self.start, self.origin, lengths, self.by)
+        places = None if self.places is None else self.places[where]
+        return Rows(self.kind, columns, where.size, self.start, self.origin, lengths, self.by, places)
 
     def where(self, name: Hashable = None) -> str:
         """Which rows these are, as an error says it."""
@@ -185,8 +189,9 @@ def joined(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return first
     columns = {name: _joined([part.columns[name] for part in parts]) for name in first.columns}
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Rows(first.kind, columns, sum(part.size for part in parts), first.start, first.origin, lengths, first.by)
+    lengths, places = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "places"))
+    size = sum(part.size for part in parts)
+    return Rows(first.kind, columns, size, first.start, first.origin, lengths, first.by, places)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -12,13 +11,14 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least, one_of
-from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, said
+from ..errors import KIND, RETURNED, TOGETHER, TURN, said
 from ..formats.structure import Structure
 from ..once import once
 from ..operations.annotations import Lengths
 from ..operations.costs import Cost, cost_limit, costs_of_widths
 from ..operations.options import key_of
 from ..operations.questions import lengths_given
+from .loader import share_of
 from .plan import POOL, TOO_LONG, fitting, plan_batches, steps_alike
 
 
@@ -138,7 +138,8 @@ class BucketSampler:
         self._planned: tuple[int, Array, Array] | None = None  # the epoch, the positions, and where batches begin
         self._state = (0, 0)  # the epoch, and the batches of this rank that have been given in it
         self._resume = 0
-        self._workers = 0  # of the loader that asks for batches
+        self._sent = _Sent()
+        self._asked = False  # has a loader just asked the iterator for its state?
 
     @property
     def epoch(self) -> int:
@@ -155,29 +156,30 @@ class BucketSampler:
         """
         epoch = at_least(epoch, "epoch", 0)
         if epoch != self._epoch:
-            self._epoch, self._resume, self._state, self._workers = epoch, 0, (epoch, 0), 0
+            self._begin(epoch, 0)
 
     def __len__(self) -> int:
         batches = self._plan()[1].size - 1
         return batches // self._world if self._drop else -(-batches // self._world)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        self._state, self._workers = (self._epoch, self._resume), _workers()
-        return self._pass()
+    def __iter__(self) -> _Pass:
+        self._begin(self._epoch, self._resume)
+        return _Pass(self, self._epoch, self._resume)
 
-    def _pass(self) -> Iterator[list[int]]:
-        """The batches of this rank that are left.
+    def _begin(self, epoch: int, taken: int) -> None:
+        """Say where the next pass begins."""
+        self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
+        self._sent, self._asked = _Sent(), False
 
-        It begins with its first batch: a loader may ask for several iterators before it takes one from the last.
-        """
-        epoch, begin, self._resume = self._epoch, self._resume, 0
+    def _left(self, epoch: int, begin: int) -> Iterator[list[int]]:
+        """The batches of this rank that are left; later passes begin at the beginning once one has been given."""
+        self._resume = 0
         positions, begins = self._plan()
         batches = begins.size - 1
         for number in range(begin, len(self)):
             k = (number * self._world + self._rank) % batches
             self._state = (epoch, number + 1)
-            batch: list[int] = positions[begins.item(k) : begins.item(k + 1)].tolist()
-            yield batch
+            yield _Batch(positions[begins.item(k) : begins.item(k + 1)].tolist(), self._sent)
 
     def _plan(self) -> tuple[Array, Array]:
         """The batches of all ranks in the epoch that is set: the positions in them, and where each begins."""
@@ -206,21 +208,25 @@ class BucketSampler:
         Raises
         ------
         StructureError
-            Without `taken` behind a ``DataLoader`` with workers, which asks for batches ahead of those that it returns,
-            ``prefetch_factor`` for each worker.
+            Without `taken`, where batches have been sent to the workers of a ``DataLoader``, which asks for batches
+            ahead of those that it returns, ``prefetch_factor`` for each worker.
 
         Notes
         -----
-        torchdata's ``StatefulDataLoader`` saves and loads it by itself, and knows what its workers are ahead.
+        torchdata's ``StatefulDataLoader`` saves and loads the state by itself: it asks the iterator, which has these
+        two methods too, each time that it takes a batch from it, and keeps what it heard for when that is returned.
         """
         epoch, given = self._state
-        if taken is None and given and self._workers and not _asked_by_torchdata():
+        asked, self._asked = self._asked, False
+        if taken is None and given and self._sent.there and not asked:
             raise TURN(
-                f"a loader with {self._workers} workers asks for batches before it returns them, so a sampler does not "
-                "know how many have been used; give state_dict(taken=...), or save the state of a StatefulDataLoader"
+                "a loader with workers asks for batches before it returns them, so a sampler does not know how many "
+                "have been used; give state_dict(taken=...), or save the state of a StatefulDataLoader"
             )
-        given = given if taken is None else at_least(taken, "taken", 0)
-        return {"epoch": epoch, "taken": given, "world": self._world, "plan": self._digest}
+        return self._state_of(epoch, given if taken is None else at_least(taken, "taken", 0))
+
+    def _state_of(self, epoch: int, taken: int) -> dict[str, int]:
+        return {"epoch": epoch, "taken": taken, "world": self._world, "plan": self._digest}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from what `state_dict` has returned: the next pass gives the batches that were left.
@@ -247,7 +253,7 @@ class BucketSampler:
         if state["world"] != self._world:
             raise TOGETHER(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
         epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
-        self._epoch, self._resume, self._state, self._workers = epoch, taken, (epoch, taken), 0
+        self._begin(epoch, taken)
 
     @once
     def _digest(self) -> int:
@@ -261,37 +267,55 @@ class BucketSampler:
         return f"BucketSampler({self._lengths.size} samples, epoch {self._epoch}{which})"
 
 
-def _workers() -> int:
-    """Count the workers of the loader that is asking for an iterator now; 0 where none is asking.
+class _Sent:
+    """Whether batches of a pass have been pickled, as they are on their way to the workers of a loader."""
 
-    A sampler is told of no loader, so the callers are looked at, once an epoch.
+    there = False
+
+
+class _Batch(list[int]):
+    """Positions; other processes get a plain list."""
+
+    def __init__(self, positions: list[int], sent: _Sent) -> None:
+        super().__init__(positions)
+        self._sent = sent
+
+    def __reduce__(self) -> tuple[type[list[int]], tuple[tuple[int, ...]]]:
+        self._sent.there = True
+        return list, (tuple(self),)
+
+
+class _Pass(Iterator[list[int]]):
+    """The batches of an epoch that are left.
+
+    It begins with its first batch: a loader may ask for several iterators before it takes one from the last.
     """
-    data: Any = sys.modules.get("torch.utils.data")  # without it there is no loader
-    frame = None if data is None else inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name == "__iter__" and isinstance(loader := frame.f_locals.get("self"), data.DataLoader):
-            return int(loader.num_workers)
-        frame = frame.f_back
-    return 0
 
+    def __init__(self, sampler: BucketSampler, epoch: int, taken: int) -> None:
+        self._sampler, self._epoch, self._taken = sampler, epoch, taken
+        self._batches = sampler._left(epoch, taken)
 
-def _asked_by_torchdata() -> bool:
-    """Is it a loader of torchdata that asks for the state?  It asks after each batch, and knows which was used."""
-    frame: Any = inspect.currentframe()
-    return str(frame.f_back.f_back.f_globals.get("__name__")).partition(".")[0] == "torchdata"
+    def __next__(self) -> list[int]:
+        batch = next(self._batches)
+        self._taken += 1
+        return batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the sampler is with what this iterator has given."""
+        self._sampler._asked = True
+        return self._sampler._state_of(self._epoch, self._taken)
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from there."""
+        self._sampler.load_state_dict(state)
+        self._epoch, self._taken = self._sampler._state
+        self._batches = self._sampler._left(self._epoch, self._taken)
 
 
 def _share(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Which of how many processes this is."""
-    if (rank is None) != (world is None):
-        raise KIND(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
-    if rank is None:
-        distributed: Any = sys.modules.get("torch.distributed")  # without it no process has a rank
-        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-            return 0, 1
+    """Which of how many processes this is, as is said, or as ``torch.distributed`` has it."""
+    distributed: Any = sys.modules.get("torch.distributed")  # without it no process has a rank
+    known = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    if known and rank is None and world is None:
         return int(distributed.get_rank()), int(distributed.get_world_size())
-    count = at_least(world, "world", 1)
-    place = at_least(rank, "rank", 0)
-    if place >= count:
-        raise RANGE(f"rank must be below world={count}, but is {place}")
-    return place, count
+    return share_of(rank, world)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import has_items, is_array, shape_of
+from ..arrays import Array, has_items, is_array, shape_of
 from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, needed, said
-from ..formats import Encoding
+from ..formats import Encoding, structure_of
 from ..formats.bare import as_encoding
 from ..formats.pairs import count, is_encoding
-from .arrow_rows import column_of, rows_of_file_set, rows_of_files, rows_of_stream
+from .arrow_rows import column_of, rows_of_stream, rows_of_table
+from .files import Files, files_at, files_of, is_parquet, rows_of_scan
+from .parts import Seed, from_row, mixed_streams
+from .plan import shuffled
 from .rows import DICT, ONE, TUPLE, Rows, Wanted, flat, objects
 
 _ROWS, _ITEMS = 1024, 1 << 18
@@ -24,12 +29,52 @@ _ROWS, _ITEMS = 1024, 1 << 18
 class Source(NamedTuple):
     """Something that yields rows.
 
-    ``read`` begins anew, unless it is read only `once`; ``total`` rows, where that is known.
+    ``read`` begins anew, unless it is read only `once`; ``total`` rows, where that is known; ``read_from`` begins with
+    a row without reading those before it; ``mixed`` gives the order of a seed, from a row on, None where the source has
+    one order alone; ``seal`` gives a number that differs where the rows do; ``unordered`` says who else decides in
+    which order rows come, where that is not the same each time.
     """
 
     read: Callable[[], Iterator[Rows]]
     once: bool = False
     total: int | None = None
+    read_from: Callable[[int], Iterator[Rows]] | None = None
+    mixed: Callable[[Seed, int], Iterator[Rows]] | None = None
+    seal: Callable[[], int] | None = None
+    unordered: str = ""
+
+    def rows(self, seed: Seed | None, row: int) -> Iterator[Rows]:
+        """Yield the rows from one on, in the order of a seed where there is one."""
+        if seed is not None and self.mixed is not None:
+            return self.mixed(seed, row)
+        if not row:
+            return self.read()
+        return from_row(self.read(), row) if self.read_from is None else self.read_from(row)
+
+    def through(self, change: Callable[[Iterator[Rows]], Iterator[Rows]]) -> Source:
+        """The same source, of whose rows something else is made."""
+        read, read_from, mixed = self.read, self.read_from, self.mixed
+        return self._replace(
+            read=lambda: change(read()),
+            read_from=None if read_from is None else lambda row: change(read_from(row)),
+            mixed=None if mixed is None else lambda seed, row: change(mixed(seed, row)),
+        )
+
+
+def _at_random(n: int, read: Callable[[Array], Iterator[Rows]]) -> Callable[[Seed, int], Iterator[Rows]]:
+    """Every order of n rows, which are read at any places."""
+    return lambda seed, row: _counted(read(shuffled(n, *seed, 0, 2)[row:]), row)
+
+
+def _counted(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
+    """Rows in a shuffled order, counted from `row` on; errors say that this is how they are counted."""
+    try:
+        for piece in pieces:
+            yield piece._replace(start=row, origin=" of the shuffled order")
+            row += piece.size
+    except SeqFormatError as error:
+        error.add_note("rows are counted in the shuffled order")
+        raise
 
 
 def source_of(given: Any, wanted: Wanted) -> Source:
@@ -37,23 +82,41 @@ def source_of(given: Any, wanted: Wanted) -> Source:
     if isinstance(given, (str, os.PathLike)):
         return _path(os.fspath(given), wanted)
     if is_encoding(given):
-        return Source(lambda: _in_memory(ONE, {None: given}, wanted), total=count(given))
+        return _encodings(ONE, {None: given}, wanted)
     root = type(given).__module__.partition(".")[0]
     if root == "datasets" and hasattr(given, "with_format"):
         return _dataset(given, wanted)
     if root == "pyarrow" and hasattr(given, "get_fragments"):
-        return Source(lambda: rows_of_file_set(given, wanted))
+        if is_parquet(given):
+            return _files(Files(lambda: files_of(given, wanted)))
+        return Source(lambda: rows_of_scan(given, wanted))
+    if root == "ray" and hasattr(given, "iter_batches"):
+        return _ray(given, wanted)
     if root == "pyarrow" and hasattr(given, "to_reader"):  # a Scanner, or a table
-        total = getattr(given, "num_rows", None)
-        return Source(lambda: rows_of_stream(given.to_reader(), wanted), total=total)
+        return _table(given, wanted, getattr(given, "num_rows", None), given.to_reader)
     if _speaks_arrow(given):
-        once = isinstance(given, Iterator)
-        return Source(lambda: rows_of_stream(given, wanted), once, None if once else _len(given))
+        return _table(given, wanted, None if isinstance(given, Iterator) else _len(given), lambda: given)
     if isinstance(given, Mapping):
         return _mapping(given, wanted)
     if _has_rows(given):
-        return Source(lambda: _objects(given, wanted), isinstance(given, Iterator), _len(given))
+        return _elements(given, wanted)
     raise BATCH(f"batches are made of rows, of Arrow data, of a path or of an encoding, not of {type(given).__name__}")
+
+
+def _files(files: Files) -> Source:
+    return Source(files.read, read_from=files.read_from, mixed=files.mixed, seal=files.seal)
+
+
+def _table(given: Any, wanted: Wanted, total: int | None, opened: Callable[[], Any]) -> Source:
+    """What speaks Arrow; in an order where it has rows that can be counted."""
+    once = isinstance(given, Iterator)
+    order = None if total is None else _at_random(total, lambda order: rows_of_table(opened(), wanted, order))
+    return Source(lambda: rows_of_stream(opened(), wanted), once, total, mixed=order, seal=_count(total))
+
+
+def _count(total: int | None) -> Callable[[], int] | None:
+    """How many rows there are, which is all that is asked of what lies in memory."""
+    return None if total is None else lambda: total
 
 
 def _has_rows(x: Any) -> bool:
@@ -80,23 +143,54 @@ def _path(path: str, wanted: Wanted) -> Source:
     needed("pyarrow", "loaders")
     if "://" not in path and not Path(path).exists():
         raise FileNotFoundError(f"there is no file or folder {path!r}")
-    return Source(lambda: rows_of_files(path, wanted))
+    return _files(Files(lambda: files_at(path, wanted)))
 
 
 def _dataset(given: Any, wanted: Wanted) -> Source:
     """A `Dataset` or an `IterableDataset` of Hugging Face."""
     if isinstance(given, Mapping):
         raise KIND(f"a {type(given).__name__} has splits, {', '.join(map(repr, given))}; give one of them")
+    chosen = (given if wanted.columns is None else given.select_columns(list(wanted.columns))).with_format("arrow")
+    total = _len(given)
+
+    def read(some: Any = chosen) -> Iterator[Rows]:
+        return _rows_of_tables(some.iter(batch_size=_ROWS), wanted)
+
+    def at(order: Array) -> Iterator[Rows]:
+        places = (order[k : k + _ROWS] for k in range(0, order.size, _ROWS))
+        return _rows_of_tables((chosen[where] for where in places), wanted)
+
+    def mixed(seed: Seed, row: int) -> Iterator[Rows]:
+        count = chosen.num_shards
+        shards = [functools.partial(read, chosen.shard(count, k)) for k in range(count)]
+        return from_row(mixed_streams(shards, seed), row)
+
+    if total is None:
+        return Source(read, mixed=mixed)
+    return Source(read, total=total, mixed=_at_random(total, at), seal=_count(total))
+
+
+def _ray(given: Any, wanted: Wanted) -> Source:
+    """A dataset of Ray Data, or an iterator over one."""
 
     def read() -> Iterator[Rows]:
-        chosen = given if wanted.columns is None else given.select_columns(list(wanted.columns))
-        at = 0
-        for table in chosen.with_format("arrow").iter(batch_size=_ROWS):
-            for rows in rows_of_stream(table, wanted, at):
-                at += rows.size
-                yield rows
+        yield from _rows_of_tables(iter(given.iter_batches(batch_size=_ROWS, batch_format="pyarrow")), wanted)
 
-    return Source(read, total=_len(given))
+    return Source(
+        read,
+        unordered="Ray decides in which order its blocks come; its random_shuffle shuffles rows, and its "
+        "streaming_split divides them among processes",
+    )
+
+
+def _rows_of_tables(tables: Iterator[Any], wanted: Wanted) -> Iterator[Rows]:
+    """Tables of Arrow that follow one another."""
+    at = 0
+    for table in tables:
+        chosen = table if wanted.columns is None else table.select(wanted.names(table.column_names, "the source"))
+        for rows in rows_of_stream(chosen, wanted, at):
+            at += rows.size
+            yield rows
 
 
 # --- in memory -------------------------------------------------------------------------------------------------------
@@ -109,7 +203,31 @@ def _mapping(given: Mapping[Any, Any], wanted: Wanted) -> Source:
     counts = {name: count(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         raise COLUMNS(f"the columns must have as many rows, but have {counts}")
-    return Source(lambda: _in_memory(DICT, columns, wanted), total=next(iter(counts.values()), 0))
+    return _encodings(DICT, columns, wanted)
+
+
+def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Source:
+    """Columns in memory, whose rows can be taken in any order."""
+    total = count(next(iter(columns.values()))) if columns else 0
+
+    def at(order: Array) -> Iterator[Rows]:
+        for rows in _in_memory(kind, columns, wanted):
+            yield from (rows.chosen(order[k : k + _ROWS]) for k in range(0, order.size, _ROWS))
+
+    def seal() -> int:
+        number = total
+        for column in columns.values():
+            lengths = structure_of(flat(column), 0).lengths if is_encoding(column) else np.zeros(0)
+            number = zlib.crc32(lengths.tobytes(), number & 0xFFFFFFFF)
+        return number
+
+    return Source(
+        lambda: _in_memory(kind, columns, wanted),
+        total=total,
+        read_from=lambda row: from_row(_in_memory(kind, columns, wanted), row),
+        mixed=_at_random(total, at),
+        seal=seal,
+    )
 
 
 def _whole_column(name: Hashable, given: Any, wanted: Wanted) -> Any:
@@ -131,6 +249,25 @@ def _in_memory(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Itera
 
 
 # --- Python objects --------------------------------------------------------------------------------------------------
+
+
+def _elements(given: Any, wanted: Wanted) -> Source:
+    """What can be iterated; in an order where each of its elements can be asked for."""
+    total = _len(given)
+    order = None
+    if total is not None and (is_array(given) or hasattr(type(given), "__getitem__")):
+        order = _elements_at_random(given, total, wanted)
+    return Source(lambda: _objects(given, wanted), isinstance(given, Iterator), total, mixed=order, seal=_count(total))
+
+
+def _elements_at_random(given: Any, total: int, wanted: Wanted) -> Callable[[Seed, int], Iterator[Rows]]:
+    """Every order of the elements, each of which may be several rows."""
+
+    def mixed(seed: Seed, row: int) -> Iterator[Rows]:
+        chosen = (given[place] for place in shuffled(total, *seed, 0, 2).tolist())
+        return _counted(from_row(_objects(chosen, wanted), row), row)
+
+    return mixed
 
 
 def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:

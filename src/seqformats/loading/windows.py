@@ -17,6 +17,8 @@ from .rows import Fit, Rows, joined, measured
 
 BATCHES, FEW, MANY = 100, 4, 1 << 16
 """About how many batches a window has where nothing else is said, and without an order; how many rows at most."""
+SECTION = 400
+"""After about how many batches of a shuffled source no rows are held back, so that reading can begin there."""
 
 
 class Plan(NamedTuple):
@@ -24,8 +26,8 @@ class Plan(NamedTuple):
 
     ``window``: how many rows come together before they are bucketed, None: as many as make `BATCHES` batches, 0: they
     stay in their order; ``step`` and ``width``: what the width of a padded batch is a multiple of, and what it is at
-    least; ``seed``: what the random order begins with; ``share``: the number of this process among those that divide
-    the rows, and how many these are.
+    least; ``seed``: what the random order begins with; ``shuffle``: whether rows come in a random order, not only the
+    batches of a window.
     """
 
     limit: int
@@ -39,9 +41,9 @@ class Plan(NamedTuple):
     seed: tuple[int, ...] | None = None
     too_long: str = "raise"
     drop_last: bool = False
+    shuffle: bool = False
     cost: Cost | None = None
     max_cost: float | None = None
-    share: tuple[int, int] = (0, 1)
 
     def sizes(self, lengths: Array) -> Array:
         """What the sequences take of a batch: their lengths, with the padding that each has."""
@@ -61,62 +63,125 @@ class Plan(NamedTuple):
         return over
 
 
-def planned(pieces: Iterator[Rows], plan: Plan) -> Iterator[tuple[Rows, Array]]:
-    """The rows of one window after the other, each with the places in it of a batch."""
-    fit = Fit()
-    measured_ones = (measured(fit(piece), plan.by) for piece in pieces if piece.size)
-    coming = _Coming(_shared((_kept(piece, plan) for piece in measured_ones), *plan.share))
+class Mark(NamedTuple):
+    """Where reading can begin: the number of the next batch and of its window, and of the first row that is read."""
+
+    batch: int = 0
+    window: int = 0
+    row: int = 0
+
+
+class Step(NamedTuple):
+    """A batch before it is laid out: the places of its rows in a window, where to begin for it, and is it the last?"""
+
+    window: Rows
+    where: Array
+    mark: Mark
+    last: bool
+
+
+def planned(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> Iterator[Step]:
+    """Yield batch after batch of one window after the other; `pieces` begin with the row that `mark` says."""
+    coming = _Coming(pieces, plan, mark.row, fit)
     held: list[Rows] = []  # what was left of the last window
-    scale, number, ended = 1, 0, False
+    scale, number, count, ended = 1, mark.window, mark.batch, False
     while not ended:
+        if not held:
+            mark = Mark(count, number, coming.row)
+        elif plan.window == 0:  # rows come in their order, so those that are held can be read again
+            mark = Mark(count, number, int(held[0].places[0]))
         ended = coming.fill(held, _Room(plan, scale))
         if not held:
             return
         window = joined(held)
         batches = _batches(window.lengths, plan, number)
-        held, rest = [], not ended and (len(batches) > 1 or plan.window == 0)
+        closed = ended or (plan.shuffle and count + len(batches) - mark.batch >= SECTION)
+        held, rest = [], not closed and (len(batches) > 1 or plan.window == 0)
         if rest:  # with what comes next it may become a whole one
             held = [window.chosen(batches.pop())]
-        elif ended and plan.drop_last and not _whole(window.lengths[batches[-1]], plan):
+        elif closed and plan.drop_last and not _whole(window.lengths[batches[-1]], plan):
             batches.pop()
         scale = 1 if batches else 2 * scale
-        for k in _turn(len(batches), plan, number):
-            yield window, batches[k]
+        turn = _turn(len(batches), plan, number).tolist()
+        for k in turn:
+            yield Step(window, batches[k], mark, k == turn[-1])
+        count += len(batches)
         del window, batches
         number += 1
 
 
-def _shared(pieces: Iterator[Rows], place: int, count: int) -> Iterator[Rows]:
-    """Yield every count-th row, beginning with the one at `place`."""
-    before = 0
-    for piece in pieces:
-        own = piece if count == 1 else piece.chosen(np.arange((place - before) % count, piece.size, count))
-        before += piece.size
-        if own.size:
+class Deal(NamedTuple):
+    """Which batches are those of this process.
+
+    A turn is `world` batches that follow one another, of which it takes the one at `rank`: those of turn `first` and of
+    each `stride`-th after it.  ``uneven``: what becomes of a last turn that has not a batch for every rank.
+    """
+
+    rank: int = 0
+    world: int = 1
+    first: int = 0
+    stride: int = 1
+    uneven: str = "repeat"
+
+
+def dealt(steps: Iterator[Step], deal: Deal, count: int) -> Iterator[tuple[Rows, Mark, int]]:
+    """Yield the rows of each batch of this process, where to begin for it, and its turn; `count` came before."""
+    own: tuple[Rows, Mark, int] | None = None
+    spare: tuple[Rows, Mark, int] | None = None  # the last batch, where it may have to be this rank's too
+    for window, where, mark, last in steps:
+        turn, place = divmod(count, deal.world)
+        count += 1
+        spare = None
+        if turn >= deal.first and (turn - deal.first) % deal.stride == 0:
+            if place == deal.rank:
+                own = window.chosen(where), mark, turn
+            elif last and place < deal.rank and deal.uneven == "repeat":
+                spare = window.chosen(where), mark, turn
+        del window, where  # while the next one is read
+        if own is not None and (deal.uneven != "drop" or place == deal.world - 1):
             yield own
+            own = None
+    if spare is not None:
+        yield spare
 
 
 class _Coming:
     """The rows that come, which a window may take a part of."""
 
-    def __init__(self, pieces: Iterator[Rows]) -> None:
-        self.pieces = pieces
+    def __init__(self, pieces: Iterator[Rows], plan: Plan, row: int, fit: Fit) -> None:
+        self.pieces, self.plan, self.fit = pieces, plan, fit
         self.next: Rows | None = None
+        self.row = row  # the place in the source of the next one
+        self.read = row  # how many have been read of it
 
     def fill(self, held: list[Rows], room: _Room) -> bool:
         """Take as many as there is room for, those that are held among them; have all come?"""
         for piece in held:
             room.take(piece)
         while room.left:
-            found = self.next or next(self.pieces, None)
+            found = self.next or self._piece()
             self.next = None
             if found is None:
                 return True
             fits = room.take(found)
-            held.append(found.part(0, fits))
+            taken = found.part(0, fits)
+            held.append(taken)
+            self.row = int(taken.places[-1]) + 1
             if fits < found.size:
                 self.next = found.part(fits, found.size)
         return False
+
+    def _piece(self) -> Rows | None:
+        """The next rows that there are, with their places in the source; None where none are left."""
+        for piece in self.pieces:
+            if not piece.size:
+                continue
+            placed = piece._replace(places=np.arange(self.read, self.read + piece.size))
+            self.read += piece.size
+            kept = _kept(measured(self.fit(placed), self.plan.by), self.plan)
+            if kept.size:
+                return kept
+        return None
 
 
 class _Room:
