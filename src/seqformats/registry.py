@@ -343,6 +343,7 @@ def gradients() -> dict[Callable[..., Any], Rule]:
     imported(".gradients.vjp", __package__)
     for module in pkgutil.iter_modules(imported(".operations", __package__).__path__):
         imported(f".operations.{module.name}", __package__)
+    imported(".ctc.loss", __package__)
     return dict(_gradients)
 
 

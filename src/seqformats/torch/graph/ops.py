@@ -97,8 +97,11 @@ def parsed(text: str) -> Parsed:
 
 def function(name: str) -> Callable[..., Any]:
     """The public function of this name."""
-    found: Callable[..., Any] = functools.reduce(getattr, name.split("."), seqformats)
-    return found
+    found: Any = seqformats
+    for part in name.split("."):
+        found = getattr(found, part)
+    made: Callable[..., Any] = found
+    return made
 
 
 _structures: OrderedDict[bytes, Structure] = OrderedDict()
