@@ -1,4 +1,4 @@
-"""How a wheel is built: kernels are compiled and linked, and the shared object is shipped, so that no user compiles.
+"""Build of a wheel: kernels are compiled and linked, and the shared object is shipped, so that no user compiles.
 
 A wheel has the code of every kernel for one level of CPUs, that of this CPU, unless a release is asked for.  It is made
 for its system and kind of machine, but for every version of Python, NumPy and Numba: the code calls CPython by name and
@@ -51,7 +51,7 @@ def _module(name: str) -> Any:
 
 
 def _extension() -> list[str]:
-    """What builds the extension, where there is a C compiler."""
+    """List what builds the extension, where there is a C compiler."""
     return list(_module("core/build").requires())
 
 
@@ -60,7 +60,7 @@ def _say(line: str) -> None:
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """What hatchling needs, and what compiles and links kernels and the extension."""
+    """List what hatchling needs, and what compiles and links kernels and the extension."""
     needed = list(_hatchling.get_requires_for_build_wheel(config_settings))
     if _wanted() == "0" or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
         return needed
@@ -73,7 +73,7 @@ def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """What hatchling needs, and what builds the extension."""
+    """List what hatchling needs, and what builds the extension."""
     return [*_hatchling.get_requires_for_build_editable(config_settings), *_extension()]
 
 

@@ -32,7 +32,7 @@ PACKED, PADDED = "PyTorch, packed", "PyTorch, padded"
 
 
 def candidates(kind: str, lengths: np.ndarray, width: int, learns: bool) -> dict[str, Callable[[], Any]]:
-    """What gives the rows of a layer, in the order of packed sequences, and where it learns the gradients too."""
+    """Make the ways to the rows of a layer, in the order of packed sequences, and where it learns, to gradients too."""
     torch.manual_seed(0)
     nn = torch.nn
     layer = getattr(nn, kind)(width, width)

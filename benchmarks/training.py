@@ -224,5 +224,5 @@ def _(b: Batch) -> Case:
 
 @operation("ctc_loss with its gradient, one length", ("small", "wide"), arrays=("PyTorch",), cuda=False)
 def _(b: Batch) -> Case:
-    """Where nothing is padded."""
+    """Make the case in which nothing is padded."""
     return of_labels(b, np.full(b.n, b.rows // b.n))

@@ -33,7 +33,7 @@ class Rollouts(NamedTuple):
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Of all tokens, by context."""
+    """Return the log-probabilities of all tokens, by context."""
     away = logits - logits.max(1, keepdims=True)
     found: np.ndarray = away - np.log(np.exp(away).sum(1, keepdims=True))
     return found

@@ -136,7 +136,7 @@ def model_of(reader: Reader, lines: list[list[str]], words: list[str]) -> sf.ctc
 
 
 def errors(reader: Reader, read: list[str], wanted: list[str]) -> tuple[float, float, float]:
-    """How many letters, words and lines of a hundred are wrong."""
+    """Return how many letters, words and lines of a hundred are wrong."""
     mine, theirs = (sf.convert(list(map(reader.array, texts)), sf.Ragged) for texts in (read, wanted))
     distances = np.asarray(sf.levenshtein(mine, theirs))
     numbers: dict[str, int] = {}

@@ -116,7 +116,7 @@ for call in CALLS:
 @pytest.mark.passes("compiled", reason="it is about machine code")
 @pytest.mark.skipif(sys.platform != "linux", reason="a switch of Linux")
 def test_memory_that_may_not_become_executable(tmp_path):
-    """What is to be compiled is an error of its own and a line of the doctor; LLVM would end the process."""
+    """Check that what is to be compiled is an error of its own and a line of the doctor; LLVM would end the process."""
     calls = (
         "sf.Ragged(np.arange(5.0), [3, 0, 2])",
         "sf.convert([np.zeros(2)], sf.Ragged)",

@@ -45,7 +45,7 @@ def test_reinforcement_learning_runs():
 
 
 def failures(blocks):
-    """How many of the outputs that a page shows are others."""
+    """Count the outputs of a page that are not those it shows."""
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "packing.md", None, 0)
     return doctest.DocTestRunner(verbose=False).run(test, out=lambda _: None).failed
 

@@ -115,7 +115,7 @@ def test_a_wheel_without_code(tmp_path):
 
 
 def test_where_nothing_links(tmp_path):
-    """It is a wheel without code, and a line says so; for a release it is an error."""
+    """Check that a wheel without code is made, and that a line says so; for a release it is an error."""
     run(sys.executable, "-m", "venv", str(tmp_path / "environment"))
     found = tmp_path / "environment" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     run(str(found), "-m", "pip", "install", "--quiet", "hatchling")

@@ -278,7 +278,7 @@ def _sizes(folder: Path) -> list[int]:
 
 
 def _extension() -> Check:
-    """What stands before operations on small batches where it could be built."""
+    """Check the extension, which stands before operations on small batches where it could be built."""
     advice = "install a C compiler, and seqformats again: small batches will be quicker"
     if core.extension is None:
         return Check("extension", NOTE, "not built here; Python does what it would do", advice)

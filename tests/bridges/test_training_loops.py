@@ -255,7 +255,7 @@ def test_empty_files_and_folders(tmp_path):
 
 
 class Blocks:
-    """What `sf.batches` asks of a dataset of Ray Data."""
+    """Dataset with what `sf.batches` asks of one of Ray Data."""
 
     __module__ = "ray.data.dataset"
 
@@ -386,7 +386,7 @@ def test_the_page_shows_what_it_gives():
 
 
 def train(folder, checkpoint, stop=None):
-    """What two processes print, which are killed once the first has made so many steps."""
+    """Return what two processes print, which are killed once the first has made so many steps."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}

@@ -1,4 +1,4 @@
-"""What fast paths must see or leave alone: odd arrays, changes of what is shared, threads, what users register."""
+"""Cases that fast paths see or leave alone: odd arrays, changes of what is shared, threads, what users register."""
 
 import copy
 import gc

@@ -65,7 +65,7 @@ def outcome(call):
 
 
 def check(call):
-    """The same with fast paths and without; again, since Python tells them of kernels and dtypes."""
+    """Check that fast paths change no outcome; twice, since Python tells them of kernels and dtypes."""
     with core.off(), np.errstate(all="ignore"):
         expected = outcome(call)
     for _ in range(2):
@@ -75,7 +75,7 @@ def check(call):
 
 
 def fresh(x):
-    """The same over a structure of which no order is known."""
+    """Make the same batch over a structure of which no order is known."""
     return x._sealed(x.data, Structure(x._structure.lengths, x._structure.offsets, x._structure.longest), *x._form())
 
 
@@ -175,7 +175,7 @@ def test_indexing(batch, data):
 
 
 def calls_of(data):
-    """Of every family some calls, plain ones and mistakes."""
+    """List some calls of every family, plain ones and mistakes."""
     x = sf.Ragged(data, [15] * 8)
     arrays = [x.data[15 * i : 15 * i + 15] for i in range(8)]
     padded, rows = sf.convert(x, sf.Padded), x.data[:8]

@@ -243,7 +243,7 @@ def loss_of_label(frames, label, blank, logits=False):
         return math.nan, [[math.nan] * len(row) for row in rows]
 
     def passed(rows, states):
-        """Of all paths that have come to a state, behind each frame; a path begins as if a blank had been before."""
+        """Yield the sums of all paths to each state, behind each frame; a path begins as if a blank had been before."""
         before = [0.0] + [-math.inf] * (len(states) - 1)
         for row in rows:
             now = []

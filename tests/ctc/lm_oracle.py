@@ -63,7 +63,7 @@ def _plain(words):
 
 
 class Tokens:
-    """What a `ctc.TokenModel` says of a label."""
+    """Scores that a `ctc.TokenModel` gives to labels."""
 
     def __init__(self, model, names, alpha, beta, boundary, bonus=0.0):
         self.model, self.names, self.bonus = model, names, bonus
@@ -80,7 +80,7 @@ class Tokens:
 
 
 class Words(Tokens):
-    """What a `ctc.WordModel` says of a label."""
+    """Scores that a `ctc.WordModel` gives to labels."""
 
     def __init__(self, model, names, alpha, beta, unknown, boundary, hot=(), weight=0.0, bonus=0.0):
         super().__init__(model, names, alpha, beta, boundary, bonus)

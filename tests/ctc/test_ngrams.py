@@ -130,7 +130,7 @@ def test_arpa_files_that_cannot_be(folder, old, new, words):
 
 @given(st.integers(0, 10**6))
 def test_bent_files_are_errors_or_models(folder, seed):
-    """Of what `write` has written and of an ARPA file some bytes are others, or the end is missing."""
+    """Check what `write` has written and an ARPA file, bent: some bytes are others, or the end is missing."""
     rng = np.random.default_rng(seed)
     model = read(folder, random_model(rng, WORDS, 3).arpa())
     model.write(folder / "whole.ngrams")

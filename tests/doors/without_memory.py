@@ -117,7 +117,7 @@ def without_a_piece_of_objects(call, number):
 
 
 def every_call():
-    """What goes through doors and fast paths, by name."""
+    """Yield what goes through doors and fast paths, by name."""
     yield from test_taking.CALLS.items()
     yield from test_taking.REFUSED.items()
     test_edges.opened()

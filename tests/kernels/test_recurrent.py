@@ -52,7 +52,7 @@ def in_blocks(x):
 
 
 def forwards(name, gates, back, given, weights, bias, states, units, held=7):
-    """What a kernel leaves in its memory, what it gives, and the states at the end."""
+    """Return what a kernel leaves in its memory, what it gives, and the states at the end."""
     room = 7 + SPARE * units
     blocks = weights.reshape(gates, W // 16, 16, W).transpose(1, 3, 0, 2)  # 16 units, k, gate, unit
     parts = [blocks[:, :, k : k + 2].reshape(W // 16, 1, -1) for k in (0, 2)]

@@ -13,7 +13,7 @@ PRICES = 100.0 * LENGTHS + LENGTHS**2
 
 
 def price(batch):
-    """What a padded batch costs."""
+    """Return the cost of a padded batch."""
     return max(PRICES[i] for i in batch) * len(batch)
 
 

@@ -276,7 +276,7 @@ linking_here = pytest.mark.skipif(not linking.linker(), reason="there is no C co
 @compiled_only
 @linking_here
 def test_what_is_linked(tmp_path):
-    """It asks for the libraries of C and mathematics alone, changes no code when it is loaded, and names kernels."""
+    """Check that it asks for libraries of C and mathematics alone, changes no code when loaded, and names kernels."""
     jobs = [job for name in ("copy_blocks", "log_probabilities") for job in ship.jobs([name]) if job.signature]
     for job in jobs:
         (tmp_path / f"{job.symbol}.o").write_bytes(code.compiled(job.name, job.signature).code)
@@ -538,7 +538,7 @@ KEPT = ["kept", "0" if linking.linker() else "1"]
 
 
 def origin(folder, **environment):
-    """Where a kernel is from in a fresh process with this cache, and how many of Numba and LLVM's binding it loads."""
+    """Tell where a fresh process with this cache has a kernel from, and how many of Numba and llvmlite it loads."""
     return said("-c", USE, SEQFORMATS_CACHE_DIR=str(folder), **environment).split()
 
 
@@ -607,7 +607,7 @@ if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE: no memory becomes ex
 @compiled_only
 @pytest.mark.skipif(sys.platform != "linux", reason="a switch of Linux")
 def test_where_no_memory_becomes_executable(installed, tmp_path):
-    """What is shipped runs, and so does what was linked and kept; what is to be compiled is an error of the library."""
+    """Check that what was shipped, or linked and kept, runs; what is to be compiled is an error of the library."""
     env, _ = installed
     cases = {"shipped": env, "kept": {}}
     assert origin(tmp_path) == ["compiled", "2"]

@@ -362,7 +362,7 @@ def test_a_folder_that_this_user_may_not_write(filled):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "stop"])
 def test_a_file_that_is_not_completed(cache, kernel, monkeypatch, caplog, error):
-    """What was there stays, and nothing else."""
+    """Check that what was there stays, and nothing else."""
 
     def fails(path, target):
         raise error
@@ -380,7 +380,7 @@ def test_a_file_that_is_not_completed(cache, kernel, monkeypatch, caplog, error)
 
 
 def test_what_is_left_behind_goes(cache):
-    """What killed processes have begun, and all but the eight newest files of a kernel; nothing of others."""
+    """Check that what killed processes began goes, and all but a kernel's eight newest files; nothing of others."""
     begun = "sum-0123456789abcdef0123456789abcdef.so.0123456789abcdef.tmp"
     other = [cache / name for name in ("a.tmp", "a.nbi", "mean-notes.so", "min.so.1.tmp")]
     for path in [cache / begun, *other]:
@@ -404,7 +404,7 @@ def test_what_is_left_behind_goes(cache):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_processes_that_write_and_read_the_same(tmp_path):
-    """What is read is whole, whoever writes; one of them damages the file in between.  They are forks of one."""
+    """Check that what is read is whole, whoever writes; one damages the file in between.  They are forks of one."""
     code = """
 import os, random
 from seqformats.native import store

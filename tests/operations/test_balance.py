@@ -41,7 +41,7 @@ def differencing(costs, k, equal=False):
 
 
 def brute(costs, sizes, bins, capacity, equal):
-    """What the costliest bin costs in the best of all divisions; None where there is none."""
+    """Find what the costliest bin costs in the best of all divisions; None where there is none."""
     n, best = len(costs), None
     for of in itertools.product(range(bins), repeat=n):
         counts = [of.count(b) for b in range(bins)]
@@ -143,7 +143,7 @@ def test_near_the_bound_from_64_sequences_a_rank_on(limits, n, equal, monkeypatc
 
 
 def test_micro_batches():
-    """Those of one number cost alike on all ranks, the costliest first."""
+    """Check that micro-batches of one number cost alike on all ranks, the costliest first."""
     lengths = np.random.default_rng(0).integers(1, 100, 60)
     plan = sf.balance(lengths, 3, micro_batches=4, max_items=300)
     assert type(plan.parts) is sf.LoD

@@ -241,7 +241,7 @@ def quickly(x: object, To: type) -> Any:
 
 
 def _laid_out(x: Sequence[Any], To: type) -> Any:
-    """The same without a fast path."""
+    """Convert a sequence of arrays outside of any graph, without a fast path; None where it needs another way."""
     entry = direct((List, To))
     source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
     if source is None:

@@ -73,7 +73,7 @@ cdef object new_array(bint tensor, PyObject* dtype, DLDataType kind, int ndim, i
 
 
 cdef object new_like(Array* like, int ndim, int64_t* shape, char** data):
-    """The same of the library and dtype of another."""
+    """Make an array of the library and dtype of another."""
     return new_array(like.tensor, like.dtype, like.kind, ndim, shape, data)
 
 
@@ -91,7 +91,7 @@ cdef object view(cnp.ndarray block, int64_t first, int64_t count):
 
 
 cdef object numbers_at(object owner, int64_t* first, int64_t count):
-    """So many int64 at an address, in memory of another array, to be read."""
+    """View so many int64 at an address, in memory of another array, to be read."""
     Py_INCREF(_int64)                    # which NumPy takes
     made = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, _int64, 1, <cnp.npy_intp*>&count, NULL, first,
                                 cnp.NPY_ARRAY_CARRAY_RO, NULL)

@@ -37,7 +37,7 @@ def compiler() -> list[str] | None:
 
 
 def requires() -> list[str]:
-    """What has to be installed to build here, beside the compiler; nothing where `why_not` says that nobody will."""
+    """List what has to be installed to build here beside the compiler; none where `why_not` says that nobody will."""
     return [] if why_not() else REQUIRES
 
 

@@ -127,7 +127,7 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps):
 
 
 cdef int kernel_between(bint from_steps, bint to_steps, int64_t row) noexcept:
-    """Which kernel moves rows of so many bytes; there are two between blocks and steps, see `formats.rows.move`."""
+    """Choose the kernel that moves rows of so many bytes; two are between blocks and steps, see `formats.rows.move`."""
     cdef bint words = row == 1 or row == 2 or row == 4 or row == 8
     if from_steps == to_steps:
         return COPY_BLOCKS

@@ -20,7 +20,7 @@ cdef inline PyObject** slot(object x, Py_ssize_t place) noexcept:
 
 
 cdef inline object get(object x, Py_ssize_t place):
-    """What is in a slot that is known to be filled."""
+    """Return what is in a slot that is known to be filled."""
     return <object>slot(x, place)[0]
 
 
@@ -97,7 +97,7 @@ def use_encodings(encodings, structure, order):
 
 
 cdef Kind kind_of(object x):
-    """Of an encoding of the library; None for anything else, and for one whose constructor has not run."""
+    """Return the kind of an encoding of the library; None for anything else, and where its constructor has not run."""
     cdef Kind kind = kind_to_fill(x)
     return kind if kind is not None and kind.is_filled(x) else None
 
@@ -122,7 +122,7 @@ cdef struct Sequences:
 
 
 cdef bint read(object structure, Sequences* s) noexcept:
-    """What a structure says; False for what is none, or is still on a device, or was changed by somebody."""
+    """Read a structure; False for what is none, or is still on a device, or was changed by somebody."""
     if <PyObject*>Py_TYPE(structure) != <PyObject*>_Structure:
         return False
     if slot(structure, _lengths)[0] == NULL or slot(structure, _offsets)[0] == NULL:
@@ -146,7 +146,7 @@ cdef bint is_stable(object structure) noexcept:
 
 
 cdef object new_structure(cnp.ndarray block, int64_t n, int64_t rows, int64_t longest):
-    """Of a block of n lengths and, behind them, n + 1 offsets."""
+    """Make a structure of a block of n lengths and, behind them, n + 1 offsets."""
     return structure_of(view(block, 0, n), view(block, n, n + 1), n, rows, longest)
 
 
@@ -202,7 +202,7 @@ cdef object new_order(Sequences* s):
 
 
 cdef inline object part_of(object order, int k):
-    """Of an order: the lengths, the indices, the sizes of steps, the rows before each."""
+    """Return a part of an order: the lengths, the indices, the sizes of steps, the rows before each."""
     return <object>PyTuple_GET_ITEM(order, k)
 
 
@@ -235,7 +235,7 @@ cdef bint is_side(object side) noexcept:
 
 
 cdef object layout_of(Kind kind, object x, object structure, int64_t* shape, Sequences* s, Layout* at):
-    """Where its rows lie; what holds the memory of that, or None where it is not known yet.  `shape` is that of data."""
+    """Describe where rows lie; return what holds that memory, or None where it is unknown.  `shape` is that of data."""
     if kind.number == RAGGED or kind.number == LOD:
         put_blocks(at, s.offsets, s.offsets, s.n, -1)
         return structure
@@ -279,7 +279,7 @@ cdef object new_batch(Kind kind, object data, object shape, object dtype, object
 
 
 cdef object with_data(Kind kind, object x, object data, object shape, object dtype):
-    """The same encoding over other data of the same leading shape."""
+    """Make an encoding like this one over other data of the same leading shape."""
     cdef int k
     made = new_object(kind.of)
     for k in range(kind.count):

@@ -20,7 +20,7 @@ most[0] = most[1] = (1 << 22) - 1
 
 
 def use_kernel(str name, size_t address):
-    """Where a kernel is, 0 for nowhere any more."""
+    """Set the address of a kernel, 0 where it is nowhere any more."""
     kernels[NAMES.index(name)] = <Kernel>address
 
 

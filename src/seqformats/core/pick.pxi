@@ -12,7 +12,7 @@ def repeat(x=None, counts=None, *others):
 
 
 cdef Kind _kind_to_pick(object x, Array* data, Sequences* s):
-    """Of a `Ragged` or `Masked`, whose data and structure are described; else None."""
+    """Describe data and structure of a `Ragged` or `Masked`, and return its kind; else None."""
     cdef Kind kind = kind_of(x)
     if kind is None or kind.number > MASKED or not read(get(x, kind.structure), s):
         return None
@@ -50,7 +50,7 @@ cdef object _picked(object x, object index):
 
 
 cdef int64_t* places_in(cnp.ndarray block, int64_t n) noexcept:
-    """Where the chosen places are in a block, behind what the kernel writes."""
+    """Find where the chosen places are in a block, behind what the kernel writes."""
     return <int64_t*>cnp.PyArray_DATA(block) + 3 * n + 1
 
 

@@ -80,7 +80,7 @@ class Alphabet:
         return self.labels.index("")
 
     def spelled(self) -> list[tuple[str, int]]:
-        """What each label writes, and whether it ends a word (1), begins one (2) or does neither."""
+        """List what each label writes, and whether it ends a word (1), begins one (2) or does neither."""
         found = []
         for label in self.labels:
             if not self.is_bpe:

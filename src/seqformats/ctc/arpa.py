@@ -23,7 +23,7 @@ WRONG = (
     "was there before",
     "has a probability above 1",
 )
-"""What may be wrong with an n-gram, by the numbers of the kernel."""
+"""Faults that an n-gram may have, by the numbers of the kernel."""
 UNKNOWN = b"<unk>"
 
 
@@ -80,7 +80,7 @@ def read_arpa(data: bytes, name: str) -> Arpa:
 
 
 def _read_counts(data: bytes, place: int, name: str) -> tuple[list[int], int]:
-    """How many n-grams of each order there are, and the place of the first section."""
+    """Read how many n-grams of each order there are, and find the place of the first section."""
     counts: list[int] = []
     while True:
         behind = _behind_line(data, place)
@@ -103,7 +103,7 @@ def _read_counts(data: bytes, place: int, name: str) -> tuple[list[int], int]:
 
 
 def _behind_line(data: bytes, place: int) -> int:
-    """Where the next line begins."""
+    """Find where the next line begins."""
     return data.find(b"\n", place) + 1 or len(data)
 
 

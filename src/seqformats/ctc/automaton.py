@@ -121,7 +121,7 @@ def _complete(levels: list[Level], n: int) -> Level:
 
 
 def check_states(model: NGramStates, text: Array, ends: Array, numbers: tuple[int, int, int], kinds: list[str]) -> str:
-    """What is wrong with the arrays of a file, so that kernels could leave them; "" where all is well."""
+    """Tell what is wrong with the arrays of a file, so that kernels could leave them; "" where all is well."""
     begin, words, logs, nexts, weights, fails = model
     order, start, end = numbers
     states, arcs, size = fails.size, words.size, ends.size - 1

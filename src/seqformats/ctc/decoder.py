@@ -287,7 +287,7 @@ class BeamSearchDecoderCTC:
         return TextTerms(len(alphabet.labels), alphabet.blank, beam, history, self._longest, reals)
 
     def _speech(self, options: _Options) -> Speech:
-        """What kernels take; what depends on the model alone is kept."""
+        """Make what kernels take; what depends on the model alone is kept."""
         model = self._model
         if self._made is None or self._made[0] is not model:
             speech = NO_MODEL if model is None else model.speech()

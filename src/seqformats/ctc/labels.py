@@ -24,12 +24,12 @@ class Labels(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return int(self.cum.size) - 1
 
     @property
     def lengths(self) -> Array:
-        """How many tokens each has."""
+        """Number of tokens in each label."""
         return np.diff(self.cum)
 
     @property
@@ -82,7 +82,7 @@ def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:
 
 
 def _in_batch(given: Any, levels: int) -> tuple[Labels, Array | None]:
-    """The same of labels in an encoding, a column or an array of two axes."""
+    """Read labels in an encoding, a column or an array of two axes, as `_in_lists` does those in lists."""
     if not isinstance(given, Encoding) and hasattr(given, "shape"):
         return _in_lists(list(one_by_one(given)), levels)
     own = operand(given).own

@@ -52,7 +52,7 @@ class LanguageModel:
         self._path = None if path is None else Path(path)
 
     def speech(self) -> Speech:
-        """What kernels take, without tokens; without known words those of the model are, but none that goes on."""
+        """Make what kernels take, without tokens; without known words those of the model are, but none that goes on."""
         words, known = self.ngrams.words, set(self.unigrams)
         flags = np.array([number > 0 and word in known for number, word in enumerate(words)])
         speech = with_words(speech_of(self.ngrams, True), words, flags)

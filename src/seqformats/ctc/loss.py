@@ -197,7 +197,7 @@ class Loss(NamedTuple):
         return connected(rule, (x, dy))
 
     def factors(self) -> Array:
-        """What loss and gradient of each label are multiplied by."""
+        """Return the factors of loss and gradient of each label."""
         count = self.labels.total
         if self.reduction != "mean":
             return np.ones(count)
@@ -291,7 +291,7 @@ def _order(labels: Labels) -> Array:
 
 
 class _Units(NamedTuple):
-    """How the work is divided, and where each unit has its room."""
+    """Units into which the work is divided, and where each has its room."""
 
     begins: Array
     places: Array

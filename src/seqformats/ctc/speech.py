@@ -23,7 +23,7 @@ _FEW, _LOGS = np.empty(0, np.int32), np.empty(0, np.float32)
 NO_STATES = NGramStates(_FEW, _FEW, _LOGS, _FEW, _LOGS, _FEW)
 _MORE: Any = (*[_NONE] * 14, np.empty(0))
 NO_SPEECH = Speech(*NO_STATES, 0, 0, -1, *_MORE)
-"""Of a search without a model."""
+"""Arguments of a search without a model."""
 
 _ONE = np.zeros(1, np.int64)
 NO_MODEL = NO_SPEECH._replace(
@@ -45,7 +45,7 @@ LM = TypeVar("LM", bound="_Model")
 
 
 class _Model:
-    """What both kinds of models have in common."""
+    """Base of both kinds of models, with what they have in common."""
 
     def __init__(self, model: NGrams, alpha: float, beta: float, boundary: bool, labels: Sequence[str]) -> None:
         if not isinstance(model, NGrams):
@@ -73,7 +73,7 @@ class _Model:
         return found
 
     def _for(self, frames: Frames) -> Speech:
-        """What kernels take; StructureError where the frames have another number of tokens."""
+        """Return what kernels take; StructureError where the frames have another number of tokens."""
         if len(self.labels) != frames.width:
             raise COUNTS(f"lm has {len(self.labels)} labels, but log_probs are of {frames.width} tokens")
         return self._speech
@@ -219,7 +219,7 @@ class WordModel(_Model):
 
 
 def _spelled(labels: Sequence[str]) -> list[tuple[str, int]]:
-    """What each token writes, and whether it ends a word (1), begins one (2) or does neither."""
+    """List what each token writes, and whether it ends a word (1), begins one (2) or does neither."""
     if any(label.startswith("▁") for label in labels):
         return [(label.lstrip("▁"), 2) if label.startswith("▁") else (label, 0) for label in labels]
     space = " " if " " in labels else "|"
@@ -242,14 +242,14 @@ def speech_of(model: NGrams, boundary: bool) -> Speech:
 
 
 def with_labels(speech: Speech, spelled: Sequence[tuple[str, int]]) -> Speech:
-    """The same with what each token writes, and whether it ends a word (1), begins one (2) or does neither."""
+    """Add to a model what each token writes, and whether it ends a word (1), begins one (2) or does neither."""
     letters, lengths = letters_of([text for text, _ in spelled])
     places = np.concatenate([[0], np.cumsum(lengths)])
     return speech._replace(opens=np.array([opens for _, opens in spelled], np.int64), places=places, letters=letters)
 
 
 def with_words(speech: Speech, words: Sequence[str], known: Array) -> Speech:
-    """The same with a tree of words, whose numbers in the model are their places.
+    """Add to a model a tree of words, whose numbers in the model are their places.
 
     ``known`` says which words are no unknown ones.
     """
@@ -264,7 +264,7 @@ def with_words(speech: Speech, words: Sequence[str], known: Array) -> Speech:
 
 
 def with_hot_words(speech: Speech, hot_words: Iterable[str]) -> Speech:
-    """The same with a tree of hot words."""
+    """Add to a model a tree of hot words."""
     words = sorted({word for word in hot_words if word})
     trie, steps, ends = _tree(words)
     shortest = np.full(trie.tokens.size, np.iinfo(np.int64).max)

@@ -93,7 +93,7 @@ class TextSearch:
         )
 
     def _read(self, n_best: int) -> list[Found]:
-        """What the rows of the beam say."""
+        """Read the best texts from the rows of the beam."""
         rows, counts = self._rows, self._counts
         begin = int(counts[1]) * self._terms.beam
         here = slice(begin, begin + min(int(counts[0]), n_best))
@@ -108,7 +108,7 @@ class TextSearch:
 
 
 class _Chains:
-    """What is behind each other in a tree, read once for each node."""
+    """Values that are behind each other in a tree, read once for each node."""
 
     def __init__(self, tree: Any) -> None:
         self._known: dict[int, list[Any]] = {-1: [], 0: []}

@@ -331,7 +331,7 @@ class Operation:
         return self.otherwise(x, *options) if y is None else y
 
     def otherwise(self, x: R, *options: Any) -> R:
-        """The same without the fast path, which the public function has tried."""
+        """Return the result without the fast path, which the public function has tried."""
         y: R
         path, given = self.path, options
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):

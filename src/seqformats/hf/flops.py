@@ -1,4 +1,4 @@
-"""What a sequence costs a model of transformers, by its configuration."""
+"""Cost of a sequence in a model of transformers, by its configuration."""
 
 from __future__ import annotations
 

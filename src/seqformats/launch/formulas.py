@@ -30,7 +30,7 @@ def _value(x: Value) -> Value:
 Formula = Callable[[ModuleType, Values, Values, Values, int], None]
 FORMULAS: dict[str, Formula] = {}
 NAMED = ("ctc_losses",)
-"""Those that take named tuples, as their kernels do."""
+"""Names of formulas that take named tuples, as their kernels do."""
 
 
 def _for(*names: str) -> Callable[[Formula], Formula]:

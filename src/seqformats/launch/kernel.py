@@ -106,7 +106,7 @@ class Kernel:
     on_gpus: dict[Any, Any]
     """What a GPU has loaded, by its number and the dtypes of what it calculates with."""
     followers: list[Callable[[], None]]
-    """What is called when these addresses are to be forgotten."""
+    """Functions that are called when these addresses are to be forgotten."""
 
     def __init__(self, name: str) -> None:
         self.name = name

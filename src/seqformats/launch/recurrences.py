@@ -44,7 +44,7 @@ class _Steps:
         return x[:, None] if x.size == 1 else self.s.spread(x[:, None])
 
     def before(self, x: Value) -> Value:
-        """What the item before has, in the order of the way; something of another sequence where one begins."""
+        """Return what the item before has, in the order of the way; something of another sequence where one begins."""
         return self.numpy.roll(x, -1 if self.back else 1, 0) if self.s.rows else x
 
     def scan(self, begins: Value, factors: Value, addends: Value) -> Value:
@@ -102,7 +102,7 @@ def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Valu
     worth = steps.of_steps(worth, 0)
 
     def behind(addends: Value) -> Value:
-        """What comes from behind an item, of what steps say and others hand on."""
+        """Return what comes from behind an item, of what steps say and others hand on."""
         return numpy.where(is_end, 0, steps.before(steps.scan(is_end, others, addends)))
 
     following = follows + behind(worth + others * follows)

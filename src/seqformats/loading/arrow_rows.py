@@ -14,9 +14,9 @@ from .rows import DICT, ONE, Rows, Wanted, objects
 T = TypeVar("T")
 
 ROWS = 1 << 14
-"""How many rows are read at a time at most."""
+"""Number of rows that are read at a time, at most."""
 _TAKEN = 1 << 10
-"""How many rows of a table are taken at a time where they are in another order."""
+"""Number of rows of a table that are taken at a time where they are in another order."""
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class BalancedSampler(BucketSampler):
 
     @property
     def micro_batches(self) -> int:
-        """How many micro-batches a rank has in each step of the epoch that is set."""
+        """Number of micro-batches that a rank has in each step of the epoch that is set."""
         self._plan()
         return self._count
 

@@ -231,7 +231,7 @@ def _check_order(source: Source, plan: Plan, world: int) -> None:
 
 
 def _alone(pieces: Iterator[Rows]) -> Iterator[Rows]:
-    """Of records their only column."""
+    """Take the only column out of records."""
     for rows in pieces:
         (column,) = rows.columns.values()
         yield rows._replace(kind=ONE, columns={None: column})

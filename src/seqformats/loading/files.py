@@ -191,7 +191,7 @@ def _repeated(value: object, n: int, kind: Any) -> Any:
 
 
 def _rows_at_once(metadata: Any, names: list[Hashable]) -> int:
-    """How many rows of a Parquet file have about so many values as are read at a time."""
+    """Count the rows of a Parquet file that have about so many values as are read at a time."""
     values = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

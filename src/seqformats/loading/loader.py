@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What batches are to be."""
+    """Target of rows: the kind, options, library and device that batches are to have."""
 
     kind: type
     options: dict[str, Any]
@@ -76,11 +76,11 @@ class Target(NamedTuple):
 
 
 _DEFAULTS = {"fill": 0, "side": "right"}
-"""Of options that may be given for each column."""
+"""Defaults of options that may be given for each column."""
 
 
 class Place(NamedTuple):
-    """Where an iteration is: its epoch, its next turn, where to begin reading for it, and of how many workers it is."""
+    """Place of an iteration: its epoch, its next turn, where to begin reading for it, and of how many workers it is."""
 
     epoch: int = 0
     turn: int = 0
@@ -89,7 +89,7 @@ class Place(NamedTuple):
 
 
 class Batches:
-    """What `batches` gives: every iteration over it reads the source anew."""
+    """Batches that `batches` makes: every iteration over them reads the source anew."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Batches:
             self._last = None
 
     def state_dict(self, taken: int | None = None) -> dict[str, int]:
-        """Where the last iteration is, to be saved.
+        """Return the place of the last iteration, to be saved.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class _Run(Iterator[Any]):
         return batch
 
     def state_dict(self) -> dict[str, int]:
-        """Where this iteration is, as a loader of torchdata asks for it."""
+        """Return the place of this iteration, as a loader of torchdata asks for it."""
         return self._owner._state(self.at.place)
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
@@ -363,7 +363,7 @@ def _laid_out(source: Source, plan: Plan, target: Target, mark: Mark, deal: Deal
 
 
 def share_of(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Which of how many processes this is."""
+    """Tell which of how many processes this is."""
     if (rank is None) != (world is None):
         raise KIND(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
     if rank is None:

@@ -18,7 +18,7 @@ from .plan import random_bits, shuffled
 from .rows import Rows
 
 OPEN, RUN = 32, 256
-"""How many parts are read at once, and how many rows of one follow one another, at most."""
+"""Numbers of parts that are read at once, and of rows of one that follow one another, at most."""
 
 Seed = tuple[int, ...]
 
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows in all groups."""
         return sum(self.groups)
 
     def in_order(self) -> list[Segment]:
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 
 def after(segments: Iterable[Segment], rows: int) -> list[Segment]:
-    """What is left of segments after so many rows."""
+    """Return what is left of segments after so many rows."""
     left = []
     for group, start, stop in segments:
         skipped = min(rows, stop - start)
@@ -71,7 +71,7 @@ def after(segments: Iterable[Segment], rows: int) -> list[Segment]:
 
 
 def from_row(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
-    """What is left of rows that can only be read from their first."""
+    """Yield what is left, from one on, of rows that can only be read from their first."""
     for piece in pieces:
         if row < piece.size:
             yield piece.part(row, piece.size)
@@ -122,7 +122,7 @@ def _interleaved(parts: Sequence[Part], turns: Sequence[list[Segment]], seed: Se
 
 
 def _runs(parts: Sequence[Part], seed: Seed) -> tuple[Array, Array]:
-    """Of which part each run is, and how many rows it has."""
+    """Tell of which part each run is, and how many rows it has."""
     counts = np.array([-(-part.rows // part.run) for part in parts])
     which = np.repeat(np.arange(len(parts)), counts)
     number = np.concatenate([np.arange(count) for count in counts])
@@ -172,7 +172,7 @@ def mixed_streams(streams: Sequence[Callable[[], Iterator[Rows]]], seed: Seed) -
 
 
 def _cut(pieces: Iterator[Rows]) -> Iterator[Rows]:
-    """The same rows in runs."""
+    """Cut rows into runs."""
     for piece in pieces:
         for start in range(0, piece.size, RUN):
             yield piece.part(start, min(start + RUN, piece.size))

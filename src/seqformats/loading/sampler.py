@@ -268,7 +268,7 @@ class BucketSampler:
 
 
 class _Sent:
-    """Whether batches of a pass have been pickled, as they are on their way to the workers of a loader."""
+    """Note on whether batches of a pass have been pickled, as they are on their way to the workers of a loader."""
 
     there = False
 
@@ -301,7 +301,7 @@ class _Pass(Iterator[list[int]]):
         return batch
 
     def state_dict(self) -> dict[str, int]:
-        """Where the sampler is with what this iterator has given."""
+        """Return the state of the sampler with what this iterator has given."""
         self._sampler._asked = True
         return self._sampler._state_of(self._epoch, self._taken)
 
@@ -313,7 +313,7 @@ class _Pass(Iterator[list[int]]):
 
 
 def _share(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Which of how many processes this is, as is said, or as ``torch.distributed`` has it."""
+    """Tell which of how many processes this is, as is said, or as ``torch.distributed`` has it."""
     distributed: Any = sys.modules.get("torch.distributed")  # without it no process has a rank
     known = distributed is not None and distributed.is_available() and distributed.is_initialized()
     if known and rank is None and world is None:

@@ -52,7 +52,7 @@ class Source(NamedTuple):
         return from_row(self.read(), row) if self.read_from is None else self.read_from(row)
 
     def through(self, change: Callable[[Iterator[Rows]], Iterator[Rows]]) -> Source:
-        """The same source, of whose rows something else is made."""
+        """Make a source whose rows `change` makes of these."""
         read, read_from, mixed = self.read, self.read_from, self.mixed
         return self._replace(
             read=lambda: change(read()),
@@ -108,14 +108,14 @@ def _files(files: Files) -> Source:
 
 
 def _table(given: Any, wanted: Wanted, total: int | None, opened: Callable[[], Any]) -> Source:
-    """What speaks Arrow; in an order where it has rows that can be counted."""
+    """Make a source of what speaks Arrow; in an order where it has rows that can be counted."""
     once = isinstance(given, Iterator)
     order = None if total is None else _at_random(total, lambda order: rows_of_table(opened(), wanted, order))
     return Source(lambda: rows_of_stream(opened(), wanted), once, total, mixed=order, seal=_count(total))
 
 
 def _count(total: int | None) -> Callable[[], int] | None:
-    """How many rows there are, which is all that is asked of what lies in memory."""
+    """Return a function for the number of rows, which is all that is asked of what lies in memory."""
     return None if total is None else lambda: total
 
 
@@ -252,7 +252,7 @@ def _in_memory(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Itera
 
 
 def _elements(given: Any, wanted: Wanted) -> Source:
-    """What can be iterated; in an order where each of its elements can be asked for."""
+    """Make a source of what can be iterated; in an order where each of its elements can be asked for."""
     total = _len(given)
     order = None
     if total is not None and (is_array(given) or hasattr(type(given), "__getitem__")):

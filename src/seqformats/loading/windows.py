@@ -64,7 +64,7 @@ class Plan(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where reading can begin: the number of the next batch and of its window, and of the first row that is read."""
+    """Place to begin reading at: the numbers of the next batch, of its window, and of the first row that is read."""
 
     batch: int = 0
     window: int = 0
@@ -111,7 +111,7 @@ def planned(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> Iterato
 
 
 class Deal(NamedTuple):
-    """Which batches are those of this process.
+    """Batches that this process takes.
 
     A turn is `world` batches that follow one another, of which it takes the one at `rank`: those of turn `first` and of
     each `stride`-th after it.  ``uneven``: what becomes of a last turn that has not a batch for every rank.

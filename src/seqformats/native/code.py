@@ -218,7 +218,7 @@ def _bundle() -> Shipped | None:
 
 
 def _shipped(name: str, text: str) -> dict[str, Any] | None:
-    """What is known of a kernel that was shipped for some types, if it was made of the sources that are here."""
+    """Return what is known of a kernel that was shipped for some types, if it was made of the sources that are here."""
     bundle = None if why_not_shipped() else _bundle()
     if bundle is None or bundle.facts(text) is None:
         return None
@@ -227,7 +227,7 @@ def _shipped(name: str, text: str) -> dict[str, Any] | None:
 
 
 def _addresses(symbols: list[str]) -> list[int]:
-    """Of shipped functions; none where one of them was not shipped."""
+    """Find the addresses of shipped functions; none where one of them was not shipped."""
     bundle = _bundle()
     found = [] if bundle is None else [bundle.address(symbol) for symbol in symbols]
     return found if all(found) else []

@@ -33,7 +33,7 @@ def opened(path: Path) -> ctypes.CDLL:
 
 
 def address_in(library: ctypes.CDLL, symbol: str) -> int:
-    """Of a function of a shared object; 0 where there is none of that name."""
+    """Find the address of a function of a shared object; 0 where there is none of that name."""
     try:
         return ctypes.cast(library[symbol], ctypes.c_void_p).value or 0
     except AttributeError:
@@ -79,7 +79,7 @@ def check_memory() -> None:
 
 
 def _by_llvm(code: bytes, symbols: Iterable[str]) -> list[int]:
-    """What code calls, functions of CPython, C and mathematics, LLVM finds in this process."""
+    """Load an object file by LLVM, which finds in this process what it calls of CPython, C and mathematics."""
     import llvmlite.binding as llvm
 
     if not code.startswith(_BEGINNINGS):

@@ -175,7 +175,7 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
 
 
 def _facts(name: str) -> dict[str, Any]:
-    """What is to be known of a kernel or a door that is shipped."""
+    """Collect what is to be known of a kernel or a door that is shipped."""
     facts: dict[str, Any] = {"stamp": code.stamp(name)}
     if not name.startswith(_DOORS):
         spec = code.spec_of(name)

@@ -1,4 +1,4 @@
-"""What comes with the package: a shared object with the kernels for CPUs of one level, and a table of what they are.
+"""Files that come with the package: a shared object with kernels for CPUs of one level, and a table of what they are.
 
 The shared object is trusted as the Python files beside it are: whoever can change it can change these.  Whether it is
 whole its size says, and with `damage` its digest.
@@ -54,7 +54,7 @@ class Shipped:
         return None
 
     def facts(self, name: str) -> dict[str, Any] | None:
-        """What is to be known of a kernel, or of one for some types; None where it is not among them."""
+        """Return what is to be known of a kernel, or of one for some types; None where it is not among them."""
         place = self._table.find(f"\n{name}\t")
         if place < 0:
             return None
@@ -73,7 +73,7 @@ class Shipped:
             return None
 
     def address(self, symbol: str) -> int:
-        """Of a function of theirs; 0 where there is none of that name."""
+        """Find the address of a function of the shared object; 0 where there is none of that name."""
         return 0 if self._library is None else address_in(self._library, symbol)
 
     def damage(self) -> str:

@@ -50,7 +50,7 @@ def with_places(signature: Signature, bits: int) -> Signature:
 
 
 ENTRY, BODY = "_entry", ".body"
-"""What is behind the symbol of a kernel in the names of the function that Python calls, and of the kernel itself."""
+"""Endings of the names of the function that Python calls, and of the kernel itself, behind the symbol of a kernel."""
 
 
 def symbol_of(name: str, signature: Signature = ()) -> str:

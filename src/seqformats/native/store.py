@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     code: bytes
     """An object file."""
     facts: dict[str, Any]
-    """What is to be known of it, in literals of Python."""
+    """Facts to be known of the kernel, in literals of Python."""
     linked: bytes = b""
     """A shared object of the same code; nothing where there was no linker."""
 
@@ -210,7 +210,7 @@ def read(name: str, key: str) -> Entry | None:
 
 
 def path_of(name: str, key: str) -> Path | None:
-    """Where a kernel is, or would be; None where there is no cache."""
+    """Find the path where a kernel is, or would be; None where there is no cache."""
     folder = user_folder()
     return None if folder is None else folder / _file(name, key)
 

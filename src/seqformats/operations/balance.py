@@ -172,7 +172,7 @@ def _micro_batches(task: Task, ranks: int, wanted: int | None) -> tuple[Array, f
 
 
 def _packed(task: Task) -> int:
-    """How many bins best fit takes; of so few sequences that all ways are searched, how many there are at least."""
+    """Count the bins that best fit takes; of so few sequences that all ways are searched, those there are at least."""
     if task.costs.size <= FEW:
         return least_bins(task.sizes, task.capacity)
     return fit(task.sizes[falling(task.sizes)], task.capacity)[1]

@@ -1,4 +1,4 @@
-"""What goes with the items of a batch: marks, numbers and other batches, checked and laid out as the batch is."""
+"""Companions of the items of a batch: marks, numbers and other batches, checked and laid out as the batch is."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def marks_where(given: Any, rows: Any) -> Operand:
 
 
 def kept(marks: Array) -> Array:
-    """The same marks for a pullback, since the caller may write others before it is called."""
+    """Copy marks for a pullback, since the caller may write others before it is called."""
     return marks if marks is NO_MARKS else library_of(marks).copy(marks)
 
 
@@ -229,7 +229,7 @@ def rows_beside(given: Any, x: Encoding, what: str) -> Array:
 
 
 def settled_like(library: Library, out: Array, name: str) -> Array:
-    """What a kernel has written in the dtype of the result."""
+    """Give what a kernel has written the dtype of the result."""
     found = library.astype(out, name)
     return library.settled(found) if library.functional else found
 

@@ -17,7 +17,7 @@ from .options import number
 rank_keys = kernel("rank_keys")
 
 Cost: TypeAlias = tuple[float, float] | tuple[float, float, float] | Callable[[Any], Any] | Shaped | Sequence[float]
-"""What a sequence costs: ``(a, b)`` or ``(a, b, c)`` for ``a L + b L^2 + c``, a function of all lengths, or numbers."""
+"""Cost of a sequence: ``(a, b)`` or ``(a, b, c)`` for ``a L + b L^2 + c``, a function of all lengths, or numbers."""
 
 PLACES = 1 << 32
 """Up to so many sequences a place and a part of a key share a word."""

@@ -121,7 +121,7 @@ def _levenshtein(x: Batch, y: Batch) -> Reduced:
 
 
 class _Tokens(NamedTuple):
-    """What two dtypes decide."""
+    """Choices that follow from the dtypes of two batches of tokens."""
 
     x: str | None  # the dtype in which tokens are compared, None where they have it; "uint64": bit for bit
     y: str | None

@@ -27,9 +27,9 @@ NEAR = ((SMALL >> 9, EXACTLY), (32 * SMALL, 1e-9))
 """Up to so many sequences times bins, how far over the bound a search may end, as a share of it; beyond, `FAR`."""
 FAR = 1e-6
 TRIES = 1 << 17
-"""How many pairs of bins are tried to make a division better, at most; fewer where sequences are few."""
+"""Number of pairs of bins that are tried to make a division better, at most; fewer where sequences are few."""
 LISTED = 32
-"""Of many sequences about so many a bin may be moved: the cheapest, and as many of the others."""
+"""Number of sequences a bin, about, that may be moved where there are many: the cheapest, and as many of the others."""
 ROOMS = 1 << 22
 """Up to such capacities bins are found by the room that they have left."""
 
@@ -88,7 +88,7 @@ def divide(task: Task, bins: int) -> tuple[Array, float]:
 
 
 def least(task: Task, bins: int) -> float:
-    """What the costliest bin costs at least: the mean; and of the k * bins + 1 costliest sequences k + 1 share a bin.
+    """Bound the costliest bin from below by the mean; and of the k * bins + 1 costliest sequences k + 1 share a bin.
 
     With equal counts there are others beside the costliest sequence, at least the cheapest.
     """
@@ -235,7 +235,7 @@ def fit(sizes: Array, capacity: int) -> tuple[Array, int]:
 
 
 def least_bins(sizes: Array, capacity: int) -> int:
-    """How few bins of a capacity there can be: the bound L2 of S. Martello and P. Toth, "Knapsack Problems", 1990."""
+    """Bound the number of bins of a capacity from below: L2 of S. Martello and P. Toth, "Knapsack Problems", 1990."""
     found = -(-int(sizes.sum()) // max(capacity, 1))
     if capacity > ROOMS:
         return found
@@ -305,7 +305,7 @@ def _improve(task: Task, bins: int, of: Array, enough: float, few: bool) -> floa
 
 
 def _chosen(of: Array, bins: int) -> Array:
-    """Which of many sequences may be moved: the cheapest, and some between all others, but few of each bin."""
+    """Choose which of many sequences may be moved: the cheapest, and some between all others, but few of each bin."""
     n = of.size
     few = LISTED * bins
     step = max(1, (n - few) // few) if n > few else 1

@@ -20,7 +20,7 @@ _NAMES = ("references", "hypotheses")
 
 
 class EditCounts(NamedTuple):
-    """How hypotheses differ from their references.
+    """Differences between hypotheses and their references, counted.
 
     Attributes
     ----------

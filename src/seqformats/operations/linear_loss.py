@@ -27,7 +27,7 @@ from .reduction import over_levels, rows_or_data
 from .spread import spread, summed
 
 _SCORES, _FEWEST = 1 << 23, 64
-"""So many scores are made at a time, of so many items at least: fewer leave the cores waiting for the weights."""
+"""Numbers of scores that are made at a time, and of items at least: fewer leave the cores waiting for the weights."""
 
 
 @operation
@@ -164,7 +164,7 @@ def _beside(own: Encoding, given: object, what: str) -> Array:
 
 
 def _scale(library: Library, counts: Array, each: int, kind: str) -> Array | None:
-    """What the sum of the losses of each sequence is multiplied by, ``(n,)``; None for the losses themselves."""
+    """Return the factor of the sum of the losses of each sequence, ``(n,)``; None for the losses themselves."""
     if each == ITEM:
         return None
     if each == ONE:

@@ -239,7 +239,7 @@ def _gathered(each: Array, by: Decay, own: Any, rows: int) -> Any:
 
 
 class _Memory(NamedTuple):
-    """What a recurrence keeps for its pullback."""
+    """Arrays and options that a recurrence keeps for its pullback."""
 
     scan: Scan
     decay: Decay
@@ -352,7 +352,7 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
 
 
 def _weights(library: Library, like: Array, scan: Scan, decay: float, adjust: bool) -> tuple[Array, Array]:
-    """What each item is multiplied by before the recurrence, and its result behind it, laid out with axes of items."""
+    """Return the factors of each item before the recurrence and of its result behind it, with axes of items."""
     lead, dtype = tuple(scan.at._shape[: scan.at._lead]), library.dtype(scan.kind)
     axes = (*lead, *[1] * len(scan.item))
     alone: Any = ShapeDtype(lead, dtype)

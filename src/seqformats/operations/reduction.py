@@ -98,7 +98,7 @@ class Reduction:
         return self.otherwise(x, empty) if y is None else y
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
-        """The same without the fast path, which the public function has tried."""
+        """Return the result without the fast path, which the public function has tried."""
         if empty is self.default and isinstance(x, Encoding) and issubclass(type(x), Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

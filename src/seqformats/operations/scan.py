@@ -1,4 +1,4 @@
-"""What a linear recurrence is made of: how it goes, its decay, and its kernels forwards and backwards."""
+"""Parts of a linear recurrence: how it goes, its decay, and its kernels forwards and backwards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Scan(NamedTuple):
         return self.shape.item_shape
 
     def numbers(self) -> tuple[Any, ...]:
-        """What the kernels take between the arrays and the width."""
+        """Return the arguments of the kernels between the arrays and the width."""
         return (self.at._layout(), *self.strides, int(self.back), int(self.exclusive), int(self.blank), CHUNK)
 
     def forward(self, library: Library, x: Array, decay: Array, initial: Array) -> tuple[Array, Array]:
@@ -96,12 +96,12 @@ class Decay(NamedTuple):
     is_operand: bool = True  # may it have a gradient?
 
     def strides(self, width: int) -> tuple[int, int, int]:
-        """How far it moves on for a row, a column and a sequence."""
+        """Return how far the decay moves on for a row, a column and a sequence."""
         row, column = {"number": (0, 0), "item": (1, 0), "column": (0, 1), "full": (width, 1)}[self.form]
         return row, column, 0
 
     def data(self, library: Library, at: Encoding, own: Any, kind: str) -> Array:
-        """What a kernel takes, of this one or of another that is like it."""
+        """Return what a kernel takes, of this decay or of another that is like it."""
         if not self.is_operand:
             return np.array([float(own)])
         name = name_of(own) if isinstance(own, Encoding) else library.dtype_name(own.dtype)
@@ -206,7 +206,7 @@ def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
 
 
 def start_of(library: Library, given: Any, x: Encoding) -> Array:
-    """The same as kernels take it; empty for zeros."""
+    """Return the initial states as kernels take them; empty for zeros."""
     if given is None:
         return NOTHING
     if is_number(given):

@@ -28,7 +28,7 @@ Center = Literal["mean", "others"]
 
 
 class Standard(NamedTuple):
-    """How items are standardized: the options, checked."""
+    """Options of standardizing, checked."""
 
     others: bool
     scaled: bool
@@ -36,7 +36,7 @@ class Standard(NamedTuple):
 
     @classmethod
     def of(cls, center: object, scale: object, ddof: object, eps: object) -> Standard:
-        """Those that a caller has given."""
+        """Check the options that a caller has given."""
         if not isinstance(center, str) or center not in ("mean", "others"):
             raise CHOICE(f"center must be 'mean' or 'others', not {said(center)}")
         if not (scale is None or (isinstance(scale, str) and scale == "std")):
@@ -114,7 +114,7 @@ def standardized(
 
 
 def second_order_of(what: str) -> Any:
-    """What is called for a second derivative, where there is none."""
+    """Make the function that is called for a second derivative, where there is none."""
 
     def refuse(x: object, dy: object) -> Any:  # noqa: ARG001  as every function that differentiates twice
         raise NO_GRADIENT(f"{what} has no second derivative; leave out create_graph=True")

@@ -35,7 +35,7 @@ marked_sums = kernel("marked_sums")
 
 
 class _Groups(NamedTuple):
-    """Which samples belong together: their order by group, the way back, and how many each group has."""
+    """Groups of samples: their order by group, the way back, and how many each group has."""
 
     structure: Structure
     order: Array | None  # None where groups follow one another

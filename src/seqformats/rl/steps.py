@@ -158,12 +158,12 @@ class _Given(NamedTuple):
     kinds: Kinds
 
     def operands(self) -> tuple[Any, ...]:
-        """What may have a gradient."""
+        """Return the operands that may have a gradient."""
         others = [x.own for x in (self.values, self.after) if x is not None]
         return (self.source.own, *others)
 
     def arrays(self, operands: tuple[Any, ...]) -> tuple[Library, Array, Array | None, Array | None]:
-        """What the kernel takes of these."""
+        """Return the library, and the arrays that the kernel takes of these operands."""
         first = operands[0]
         library = library_of(first._sample() if isinstance(first, Encoding) else first)
         at, kind = self.steps.at, self.kinds.kernel

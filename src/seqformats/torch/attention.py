@@ -122,7 +122,7 @@ def varlen(
 
 
 def _begins(x: Lengths, ends: Tensor) -> Tensor:
-    """Where sequences begin in memory, ``(n + 1,)``: those of a `Masked` at multiples of its width."""
+    """Find where sequences begin in memory, ``(n + 1,)``: those of a `Masked` at multiples of its width."""
     if not isinstance(x, Masked):
         return ends
     if x.side != "right":

@@ -185,7 +185,7 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
 
 
 def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
-    """How this layer is to go through these rows."""
+    """Choose how this layer is to go through these rows."""
     library: Any = library_of(p.data)
     if library._transforms():
         return write_out

@@ -33,7 +33,7 @@ WORTH = 1 << 24
 
 
 class Cell(NamedTuple):
-    """What tells the two kinds of layers apart."""
+    """Kind of a layer, by what tells the two apart."""
 
     name: str
     gates: int
@@ -46,7 +46,7 @@ GRU = Cell("gru", gates=3, states=1, kept=2)
 
 
 class Steps(NamedTuple):
-    """Where the rows of each step are in a packed batch."""
+    """Places of the rows of each step in a packed batch."""
 
     begins: Array  # and where the last one ends
     n: int  # sequences
@@ -59,7 +59,7 @@ class Steps(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the memory of a direction is divided; `lstm_steps` and its neighbours describe the parts."""
+    """Division of the memory of a direction; `lstm_steps` and its neighbours describe the parts."""
 
     cell: Cell
     steps: Steps
@@ -210,7 +210,7 @@ def run_direction(
 def _forwards(
     cell: Cell, steps: Steps, back: bool, tensors: Sequence[Tensor | None], keeps: bool
 ) -> tuple[Tensor, Tensor, Plan, Tensor]:
-    """What `run_direction` gives, and what the gradients are made of: the plan and the memory."""
+    """Return what `run_direction` gives, and what the gradients are made of: the plan and the memory."""
     found: list[Any] = [None if t is None else t.detach() for t in tensors]
     x, w_ih, w_hh, b_ih, b_hh, *states = found
     x = x.contiguous()
@@ -272,7 +272,7 @@ def _lay_out(plan: Plan, w: Tensor, to: Tensor) -> None:
 
 
 def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[Tensor | None]:
-    """Of x, of the weights, of the biases, and of the initial states."""
+    """Return the gradients of x, of the weights, of the biases, and of the initial states."""
     x, w_ih, w_hh, memory = [t.detach() for t in ctx.saved_tensors]
     x = x.contiguous()
     plan: Plan = ctx.plan

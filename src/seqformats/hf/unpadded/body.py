@@ -185,5 +185,5 @@ def restart_positions(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def takes_positions(module: Any) -> bool:
-    """Whether a module's forward has a parameter ``position_ids``."""
+    """Tell whether a module's forward has a parameter ``position_ids``."""
     return "position_ids" in names_of(module.__class__)

@@ -42,7 +42,7 @@ class Call:
 
 @dataclass
 class State:
-    """What the hooks of a model keep; copied and pickled with it."""
+    """State that the hooks of a model keep; copied and pickled with it."""
 
     ordinary: str
     """The attention that the model had, and goes on to use where it keeps a cache."""
@@ -86,7 +86,7 @@ def count_layer() -> None:
 
 
 def keeps_cache(given: Mapping[str, Any]) -> bool:
-    """Whether a call goes on with keys of earlier calls, as in ``generate``."""
+    """Tell whether a call goes on with keys of earlier calls, as in ``generate``."""
     return any(given.get(name) is not None for name in CACHES)
 
 

@@ -12,7 +12,7 @@ from ...errors import UNPADDED
 from .rows import Sides, Visible, sides
 
 Limits: TypeAlias = "tuple[int | None, int | None, int | None]"
-"""How many keys to the left and to the right a query sees, and within chunks of which size; None for no limit."""
+"""Numbers of keys that a query sees to the left and to the right, and the size of its chunk; None for no limit."""
 
 IMPLEMENTATIONS = {"sdpa": "seqformats", "eager": "seqformats_eager"}
 """Names under which this attention is registered, by the one that a model goes on to use where it keeps a cache."""

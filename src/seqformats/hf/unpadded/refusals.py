@@ -66,7 +66,7 @@ def _own_attention(model: Any) -> str:
 
 
 def is_encoder_decoder(model: Any) -> bool:
-    """Whether a model is called with two batches, that of the encoder and that of the decoder."""
+    """Tell whether a model is called with two batches, that of the encoder and that of the decoder."""
     paired = getattr(model.config, "is_encoder_decoder", False)
     return bool(paired) and "decoder_input_ids" in names_of(model.__class__)
 

@@ -140,7 +140,7 @@ class Visible:
 
 
 def is_batch(x: object) -> bool:
-    """Whether an argument is an encoding."""
+    """Tell whether an argument is an encoding."""
     return isinstance(x, Encoding)
 
 
