@@ -38,16 +38,21 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "BeamResult",
         "BeamState",
         "BeamTrace",
+        "Balance",
         "CTCAlignment",
         "CTCResult",
         "CTCState",
         "Constraint",
+        "EditCounts",
         "MaskedTokens",
         "NGrams",
+        "Packs",
         "SpanCorrupted",
         "Templated",
         "TopK",
         "Unique",
+        "cer",  # of strings, as is wer
+        "wer",
     ),
 }
 
@@ -684,6 +689,14 @@ def cross_entropy(b):
         return None
     targets = b.rng.integers(0, b.data.shape[1], len(b.data))
     return b.x, sf.convert(sf.Ragged(targets, b.lengths), FLAT[b.rng.integers(len(FLAT))])
+
+
+@differentiable(sf.linear_cross_entropy)
+def linear_cross_entropy(b):
+    if b.data.ndim != 2 or not b.data.shape[1] or b.data.dtype.name not in ("float32", "float64"):
+        return None
+    weight = numbers(b.rng, (5, b.data.shape[1]), b.data.dtype)
+    return b.x, weight, sf.Ragged(b.rng.integers(0, 5, len(b.data)), b.lengths)
 
 
 @call

@@ -9,7 +9,7 @@ from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel
 from .frames import Frames
 from .prefixes import Hypotheses
-from .rows import Candidates
+from .rows import ScoredLabels
 
 ctc_forward = kernel("ctc_forward")
 
@@ -23,7 +23,7 @@ def rescore(frames: Frames, found: Hypotheses, n_best: int, logits: int) -> Hypo
     if not labels.n:
         return found
     tokens = np.asarray(frames.library.to_numpy(found.tokens))
-    candidates = Candidates(tokens, labels.offsets, sources.offsets, frames.width, frames.blank, logits)
+    candidates = ScoredLabels(tokens, labels.offsets, sources.offsets, frames.width, frames.blank, logits)
     structure = frames.structure
     out = frames.empty(labels.n, "float64")
     room, logs = frames.empty(2 * (labels.rows + labels.n), "float64"), frames.empty(structure.rows, "float64")

@@ -244,7 +244,7 @@ class Speech(NamedTuple):
     reals: Array  # (6,) float64, see `kernels.parts.speech`
 
 
-class Candidates(NamedTuple):
+class ScoredLabels(NamedTuple):
     """Labels that are to be scored by all their paths, see the kernel `ctc_forward`."""
 
     tokens: Integers

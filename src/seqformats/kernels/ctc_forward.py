@@ -14,7 +14,7 @@ A path goes through the states of its label, from one to the next, or over a bla
 import math
 from typing import TYPE_CHECKING
 
-from ..ctc.rows import Candidates
+from ..ctc.rows import ScoredLabels
 from .parts import (
     CALCULATES,
     Array,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
-def add_frame(x: Array, labels: Candidates, room: Array, base: int, j: int, frame: int) -> None:
+def add_frame(x: Array, labels: ScoredLabels, room: Array, base: int, j: int, frame: int) -> None:
     """Go over a frame with all states of label j, from the last one to the first: each needs those before it."""
     first = labels.cum[j]
     count = labels.cum[j + 1] - first
@@ -55,7 +55,7 @@ def add_frame(x: Array, labels: Candidates, room: Array, base: int, j: int, fram
 
 
 @shared
-def score_labels(x: Array, labels: Candidates, out: Array, room: Array, logs: Array, at: Layout, u: int) -> None:
+def score_labels(x: Array, labels: ScoredLabels, out: Array, room: Array, logs: Array, at: Layout, u: int) -> None:
     """All labels of a source."""
     i, begin, length = locate(at, u)
     width = labels.width
@@ -90,7 +90,7 @@ def score_labels(x: Array, labels: Candidates, out: Array, room: Array, logs: Ar
 @compiled
 def cpu(
     x: Array,
-    labels: Candidates,
+    labels: ScoredLabels,
     out: Array,
     room: Array,
     logs: Array,
@@ -107,7 +107,7 @@ def cpu(
 
 def cuda(
     x: Array,
-    labels: Candidates,
+    labels: ScoredLabels,
     out: Array,
     room: Array,
     logs: Array,

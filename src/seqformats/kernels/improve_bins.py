@@ -115,7 +115,7 @@ def exchange(bins: Bins, rules: Rules, a: int, b: int) -> bool:
 
 
 @shared
-def find(bins: Bins, b: int, i: int) -> int:
+def place_of(bins: Bins, b: int, i: int) -> int:
     """The place of a sequence in the list of a bin, by halving."""
     low, high = 0, bins.listed[b]
     while low < high:
@@ -162,7 +162,7 @@ def try_all(bins: Bins, rules: Rules, a: int, b: int, pool: Integers, sides: Int
     for k in range(m):
         if which >> k & 1:
             c, d = (a, b) if sides[k] else (b, a)
-            remove(bins, c, find(bins, c, pool[k]))
+            remove(bins, c, place_of(bins, c, pool[k]))
             account(bins, rules, c, pool[k], -1)
             insert(bins, d, pool[k])
             account(bins, rules, d, pool[k], 1)

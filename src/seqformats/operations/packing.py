@@ -228,12 +228,15 @@ def _integers(given: Any, what: str) -> tuple[Structure, Array, Array]:
         raise SHAPE(f"{what} are integers, items of shape (), but they have shape {own.item_shape}")
     rows = rows_of(convert(own, Ragged))
     library, kind = library_of(rows), name_of(own)
-    if not kind.startswith(("int", "uint")) and own.rows:
+    if not kind.startswith(("int", "uint")):
+        if not own.rows:
+            empty = np.zeros(0, np.int64)
+            return own._structure, empty, rows
         raise WHOLE(f"{what} are integers, but the items have dtype {kind}")
     host = library.to_numpy(rows)
     if kind == "uint64" and host.size and int(host.max()) > MOST:
         raise OVERFLOW(f"{what} must fit int64, but one of them does not")
-    return own._structure, host if host.size else host.astype(np.int64), rows
+    return own._structure, host, rows
 
 
 def _parts(lengths: Array, limit: int) -> tuple[Array, Array]:

@@ -125,7 +125,7 @@ def _source(given: Any, x: Encoding, at: Encoding, marks: Array, kind: str, foun
     """The rewards for the items of `x`; `found` where they are that batch."""
     if is_array(given):
         outcome = rows_beside(given, x, "rewards")
-        return _Source(outcome, Rewards(at, at, kind, np.zeros(1), marks))
+        return _Source(outcome, Rewards(at, at, kind, np.zeros(1, kind), marks))
     if found is None:
         found = batch_beside(given, x, "rewards", "values")
     return _Source(found.own, None, found.gradient)

@@ -87,7 +87,9 @@ def tuples() -> dict[str, Any]:
     """The named tuples that kernels take, by their names."""
     modules = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
     found = [kind for module in modules for kind in vars(module).values() if hasattr(kind, "_fields")]
-    return {kind.__name__: kind for kind in (Constants, Layout, *found)}
+    named = {kind.__name__: kind for kind in (Constants, Layout, *found)}
+    assert all(named[kind.__name__] is kind for kind in found), "two named tuples of kernels have one name"
+    return named
 
 
 STREAMS = 16 << 20
