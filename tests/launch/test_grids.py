@@ -109,7 +109,13 @@ def test_the_best_so_far_and_a_turn_have_room():
 # all have been told.
 UNIFORM = {
     *("begins.size != 0", "smoothing != 0", "counts", "down != 1", "found > 64 or at >= size", "whole", "merges"),
-    *("moments.size != 0", "moments.size == 0 and scaled != 0", "mean != 0", "wrong == 0 and total != total", "goals.gradient != 0 and total > -math.inf"),
+    *(
+        "moments.size != 0",
+        "moments.size == 0 and scaled != 0",
+        "mean != 0",
+        "wrong == 0 and total != total",
+        "goals.gradient != 0 and total > -math.inf",
+    ),
 }
 
 

@@ -904,3 +904,11 @@ def test_a_gradient_of_a_wrong_kind(operation):
     for dy in (None, 3, "text", object(), {}):
         with pytest.raises(TypeError, match="gradient"):
             pullback(dy)
+
+
+@pytest.mark.parametrize("dtype", ["V3", "S3", "U2", [("a", "i4")]])
+@pytest.mark.parametrize("empty", [0, False, -0.0])
+def test_zero_for_empty_sequences_of_no_numbers(dtype, empty):
+    """Zero bytes are left, and no zero is written out as text."""
+    found = sf.reduce_first(sf.Ragged(np.zeros(2, dtype), [2, 0]), empty=empty)
+    assert found.tobytes() == bytes(found.nbytes)
