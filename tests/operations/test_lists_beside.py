@@ -22,7 +22,7 @@ CALLS = {
     "interleave": (lambda *parts: sf.interleave(parts), (IDS, MORE, IDS)),
     "join_batches": (lambda *parts: sf.join_batches(parts), (IDS, MORE)),
     "levenshtein": (sf.levenshtein, (IDS, MORE)),
-    "edits": (sf.edits, (IDS, MORE)),
+    "edits": (lambda x, y: tuple(sf.edits(references=x, hypotheses=y)), (IDS, MORE)),
     "mask_tokens": (
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
         (IDS, [[True, False, True], [], [False, True]]),

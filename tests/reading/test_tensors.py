@@ -104,7 +104,6 @@ def _odd_tensors():
         "functional": torch._to_functional_tensor(block),
         "fake": fake_tensor.FakeTensorMode().from_tensor(block),
         "lost": lost,
-        "short": short,
         "short, but long enough": fits,
         "short, and behind that": behind,
         "own type": block.clone().as_subclass(Own),

@@ -188,3 +188,18 @@ def test_arguments_of_each_library():
         sf.torch.varlen(q, names="xformers")
     with pytest.raises(ValueError, match="max_as must be"):
         sf.torch.varlen(q, max_as="float")
+
+
+def test_gradients_of_a_linear_cross_entropy():
+    """To the second order, of states, weight and bias; and the values of PyTorch's own."""
+    hidden, weight, bias = (torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((9, 4), (7, 4), (7,)))
+    targets = torch.tensor([0, 6, -100, 3, 2, 2, 1, 5, 4])
+
+    def loss(hidden, weight, bias):
+        x = sf.Ragged(hidden, [3, 0, 5, 1])
+        return sf.linear_cross_entropy(x, weight, targets, bias=bias, ignore=-100, reduction="mean", chunk=2)
+
+    expected = torch.nn.functional.cross_entropy(hidden @ weight.T + bias, targets, ignore_index=-100)
+    assert torch.allclose(loss(hidden, weight, bias), expected, rtol=1e-12)
+    assert torch.autograd.gradcheck(loss, (hidden, weight, bias))
+    assert torch.autograd.gradgradcheck(loss, (hidden, weight, bias))

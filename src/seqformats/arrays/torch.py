@@ -341,7 +341,12 @@ class Torch(Library):
         return torch.from_numpy(host)
 
     def from_host(self, x: Array, like: Tensor) -> Tensor:
-        return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
+        host = np.array(x)
+        try:
+            made = self.torch.from_numpy(host)
+        except TypeError:
+            raise DTYPE(f"torch has no dtype for {host.dtype}; give items of another one") from None
+        return made.to(like.device, non_blocking=True)
 
     def to_device(self, x: Tensor, device: object) -> Tensor:
         return self.sent(x, device, False)

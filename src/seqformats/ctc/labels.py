@@ -83,7 +83,7 @@ def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:
 
 def _in_batch(given: Any, levels: int) -> tuple[Labels, Array | None]:
     """Read labels in an encoding, a column or an array of two axes, as `_in_lists` does those in lists."""
-    if not isinstance(given, Encoding) and hasattr(given, "shape"):
+    if not isinstance(given, Encoding) and len(getattr(given, "shape", ())):
         return _in_lists(list(one_by_one(given)), levels)
     own = operand(given).own
     outer = own._levels

@@ -90,7 +90,7 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
             expanded: X = _expanded_there(x, like._structure)
             return expanded
     y = _expansion(x, like, level=level, out=out).run()
-    if flat and is_own(like) and is_array(x):
+    if flat and is_own(like) and is_array(x) and hasattr(x, "dtype"):  # a column of Arrow has none
         repeat_rows.teach(_repeating_flat, (x.dtype,), x.dtype)
     return y
 
