@@ -89,7 +89,7 @@ endef
 
 .venv-docs/docs.stamp: $(MADE_OF)
 	$(new_environment)
-	@.venv-docs/bin/python $(PIP) --editable '.[docs]'
+	@.venv-docs/bin/python $(PIP) --editable '.[docs]' '$(TORCH)'
 	@touch $@
 
 .venv-bench/bench.stamp: $(MADE_OF)

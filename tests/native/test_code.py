@@ -308,6 +308,7 @@ def test_where_nothing_links(monkeypatch, tmp_path):
     assert linking.linked(b"code", ["no such command"]) == b""
 
 
+@compiled_only
 def test_symbols_are_of_one_kernel_each():
     symbols = {}
     for job in ship.jobs():

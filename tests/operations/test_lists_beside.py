@@ -7,6 +7,7 @@ import pytest
 
 import seqformats as sf
 
+FLAGS = [[True, False, True], [], [True, True]]
 IDS, MORE = [[5, 3, 8], [], [2, 4]], [[5, 9], [7], [2, 4]]
 ITEMS, SHARES = [[1.0, 2.0, 3.0], [], [4.0, 5.0]], [[1.0, 0.5, 0.5], [], [1.0, 3.0]]
 ROWS = sf.Ragged(np.array([[1.0, 2.0, 0.5]] * 3 + [[0.0, 1.0, 2.0]] * 2), [3, 0, 2])
@@ -27,6 +28,10 @@ CALLS = {
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
         (IDS, [[True, False, True], [], [False, True]]),
     ),
+    "ema": (lambda x, where: sf.ema(x, 0.5, where=where), (SHARES, FLAGS)),
+    "pack": (lambda ids, labels: tuple(sf.pack(ids, 5, labels=labels))[:2], (IDS, IDS)),
+    "recurrence": (sf.recurrence, (SHARES, SHARES)),
+    "standardize": (lambda x, where: sf.standardize(x, where=where), (SHARES, FLAGS)),
     "reduce_mean": (lambda x, weights: sf.reduce_mean(x, weights=weights), (ITEMS, SHARES)),
     "reduce_sum": (lambda x, weights: sf.reduce_sum(x, weights=weights), (ITEMS, SHARES)),
     "scatter": (
@@ -38,7 +43,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention"}
+OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 

@@ -125,5 +125,5 @@ def cpu(
     return frames + 1
 
 
-_KINDS = ("f8", "f8", *["i4"] * 4, *["f8"] * 6)  # in the order of the arguments
+_KINDS = ("f8", "f8", *["i4"] * 4, *["f8"] * 8)  # in the order of the arguments
 KERNEL = KernelSpec(cpu, takes=(_KINDS,))
