@@ -28,7 +28,6 @@ CALLS = {
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
         (IDS, [[True, False, True], [], [False, True]]),
     ),
-    "ema": (lambda x, where: sf.ema(x, 0.5, where=where), (SHARES, FLAGS)),
     "pack": (lambda ids, labels: tuple(sf.pack(ids, 5, labels=labels))[:2], (IDS, IDS)),
     "recurrence": (sf.recurrence, (SHARES, SHARES)),
     "standardize": (lambda x, where: sf.standardize(x, where=where), (SHARES, FLAGS)),
@@ -43,7 +42,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy"}
+OTHERS = {"equal", "unchunk", "attention", "ema", "linear_cross_entropy"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 
