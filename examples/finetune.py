@@ -103,10 +103,11 @@ def main(arguments: list[str] | None = None) -> None:
             loss = train_by_trainer(rows, "trainer_output", free=free, steps=given.steps)
             print(f"{'without padding' if free else 'padded':16s} loss {loss:.4f}")
         return
-    (padded, long), (free, short) = (train(rows, free=free, steps=given.steps) for free in (False, True))
+    padded, long = train(rows, free=False, steps=given.steps)
+    alone, short = train(rows, free=True, steps=given.steps)
     print(f"padded          loss {padded[0]:.4f} to {padded[-1]:.4f} in {long:.1f} s")
-    print(f"without padding loss {free[0]:.4f} to {free[-1]:.4f} in {short:.1f} s, {long / short:.1f} times as fast")
-    print(f"largest difference of a loss {max(abs(a - b) for a, b in zip(padded, free, strict=True)):.0e}")
+    print(f"without padding loss {alone[0]:.4f} to {alone[-1]:.4f} in {short:.1f} s, {long / short:.1f} times as fast")
+    print(f"largest difference of a loss {max(abs(a - b) for a, b in zip(padded, alone, strict=True)):.0e}")
 
 
 if __name__ == "__main__":

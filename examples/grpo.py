@@ -86,7 +86,7 @@ def step(logits: np.ndarray, rollouts: Rollouts, scores: np.ndarray, rate: float
         by_token = np.zeros_like(logits)
         np.add.at(by_token, (contexts, tokens), slopes)
         logits -= rate * (by_token - np.exp(log) * by_token.sum(1, keepdims=True))
-        loss = float(mean)
+        loss = float(np.asarray(mean))
     return loss
 
 
