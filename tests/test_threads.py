@@ -357,7 +357,7 @@ def test_a_child_forked_while_another_thread_compiles(first):
 
 @alone
 @FORK
-def test_a_child_forked_while_a_kernel_is_imported():
+def test_a_child_forked_while_a_part_is_imported():
     """The fork waits, so that the import's lock is not held in the child for ever."""
     run(
         """
@@ -376,11 +376,11 @@ def test_a_child_forked_while_a_kernel_is_imported():
 
         items = small(4)
         importlib.import_module = slow
-        thread = threading.Thread(target=tours, args=(items,))
+        thread = threading.Thread(target=sf.reduce_sum, args=(items,))
         thread.start()
-        begun.wait()
+        assert begun.wait(60)
         importlib.import_module = imported
-        in_child(lambda: tours(items))
+        in_child(lambda: sf.reduce_sum(items))
         thread.join()
         """
     )
