@@ -357,7 +357,7 @@ def test_a_child_forked_while_another_thread_compiles(first):
 
 @alone
 @FORK
-def test_a_child_forked_while_a_part_is_imported():
+def test_a_child_forked_while_an_operation_is_imported():
     """The fork waits, so that the import's lock is not held in the child for ever."""
     run(
         """
