@@ -1,6 +1,6 @@
-"""The page for those who come from another library, as its tests read it.
+"""The pages for those who come from another library, as their tests read them.
 
-The page begins with variables for all rows.  A section may have variables of its own, of libraries that may be absent:
+The first page has variables for all rows.  A section may have variables of its own, of libraries that may be absent:
 the rows that use one of them run where the bridges do, all others everywhere.
 """
 
@@ -9,14 +9,22 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = (Path(__file__).parent.parent / "docs" / "coming-from.md").read_text(encoding="utf-8")
+import numpy as np
+
+import seqformats as sf
+from seqformats.formats import Encoding
+
+PAGES = Path(__file__).parent.parent / "docs" / "coming-from"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMON, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
-SETUP = BLOCK.findall(COMMON)
+INDEX = (PAGES / "index.md").read_text(encoding="utf-8")
+SETUP = BLOCK.findall(INDEX)
+TEXTS = [path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.md")) if path.stem != "index"]
+SECTIONS = [part for text in TEXTS for part in re.split(r"^##? ", text, flags=re.MULTILINE) if "\n|" in part]
+CELL = re.compile(r"`([^`]+)`(?: (→|≈) `([^`]+)`)?")
 
 
 class Row(NamedTuple):
-    """Their name, our snippet, what differs; and the variables of the section, if the snippet uses them."""
+    """Their name, our calls with their results, what differs; and the section's variables, if a call uses them."""
 
     library: str
     theirs: str
@@ -35,8 +43,14 @@ def rows_of(section):
     rows = []
     for line in lines[2:]:
         theirs, ours, differs = [cell.strip() for cell in line.strip("|").split("|")]
-        assert re.fullmatch(r"`[^`]+`", ours), ours
-        rows.append(Row(library, theirs, ours.strip("`"), differs, setup if own & names_used(ours.strip("`")) else ""))
+        assert CELL.sub("", ours).strip("; ") == "", ours
+        used = {
+            name
+            for call, _, result in CELL.findall(ours)
+            for code in (call, result or "0")
+            for name in names_used(code)
+        }
+        rows.append(Row(library, theirs, ours, differs, setup if own & used else ""))
     return rows
 
 
@@ -57,12 +71,28 @@ LIBRARIES = [section.partition("\n")[0] for section in SECTIONS]
 ROWS = [row for section in SECTIONS for row in rows_of(section)]
 
 
-def holds(snippet, setup=""):
-    """What a snippet gives after the variables for all, and those of its section."""
+def holds(ours, setup=""):
+    """Whether a cell is true: its calls give what it says, after the variables for all, and those of its section."""
     names = {}
     for code in [*SETUP, setup]:
-        exec(compile(code, "coming-from.md", "exec"), names)
-    return eval(compile(snippet, snippet, "eval"), names)
+        exec(compile(code, "index.md", "exec"), names)
+
+    def value(code):
+        return eval(compile(code, code, "eval"), names)
+
+    return all(
+        is_as_said(value(call), sign, value(result)) if sign else value(call) is True
+        for call, sign, result in CELL.findall(ours)
+    )
+
+
+def is_as_said(found, sign, said):
+    """Compare a result with what the page says of it."""
+    if sign == "≈":
+        return bool(np.allclose(found, said, atol=1e-5))
+    if isinstance(said, Encoding):
+        return sf.equal(found, said)
+    return bool((found.tolist() if hasattr(found, "tolist") else found) == said)
 
 
 def label(row):

@@ -1,10 +1,10 @@
-"""The page for those who come from another library: the snippet of every row is true."""
+"""The pages for those who come from another library: every row gives what it says."""
 
 import re
 
 import coming_from
 import pytest
-from coming_from import LIBRARIES, PAGE, ROWS, SECTIONS, SETUP, holds, label
+from coming_from import INDEX, LIBRARIES, ROWS, SECTIONS, SETUP, TEXTS, holds, label
 from laws import every
 
 pytestmark = pytest.mark.passes("compiled", reason="what the snippets run is tested by itself")
@@ -29,17 +29,30 @@ def test_row(row):
 
 
 def test_a_wrong_snippet_would_be_seen():
-    right = "sf.reduce_sum(x).tolist() == [3, 18, 7]"
-    assert f"`{right}`" in PAGE
-    assert holds(right)
-    assert not holds(right.replace("18", "19"))
+    right = "`sf.reduce_sum(x)` → `[3, 18, 7]`"
+    assert any(right in text for text in TEXTS)
+    for said in (
+        right,
+        "`sf.convert(batch, sf.Ragged)` → `x`",
+        "`a / 3` ≈ `[0.3333333, 0.6666667]`",
+    ):
+        assert holds(said)
+    for said in (right.replace("18", "19"), "`sf.reverse(x)` → `x`", "`x.data` ≈ `[1] * 7`"):
+        assert not holds(said)
 
 
 def test_every_row_is_in_a_table_that_is_read():
-    tables = [line for line in PAGE.splitlines() if line.startswith("|")]
+    tables = [line for text in TEXTS for line in text.splitlines() if line.startswith("|")]
     assert len(tables) == len(ROWS) + 2 * len(LIBRARIES)
     assert len(set(LIBRARIES)) == len(LIBRARIES)
     assert len(SETUP) == 1
+    assert all(text.splitlines()[0] == f"# {title}" for text, title in zip(TEXTS, titles(), strict=True))
+
+
+def titles():
+    """The titles of the pages as the first one lists them, by file."""
+    found = {file: title for title, file in re.findall(r"\| \[([^\]]+)\]\((\S+)\.md\) \|$", INDEX, re.MULTILINE)}
+    return [found[file] for file in sorted(found)]
 
 
 def test_no_row_is_there_twice():
@@ -50,8 +63,8 @@ def test_no_row_is_there_twice():
 def test_rows_that_need_a_library_are_told_apart():
     section = "Things\n```python\nimport things.of as t\nmade = t.make()\n```\n"
     section += "| Things | here | what differs |\n|---|---|---|\n"
-    section += "| `f(x)` | `sf.lengths(made) == 1` | no |\n| `g(x)` | `sf.lengths(x) == t.n` | no |\n"
-    section += "| `h(x)` | `sf.lengths(x).sum() == 7` | no |\n"
+    section += "| `f(x)` | `sf.lengths(made)` → `1` | no |\n| `g(x)` | `sf.lengths(x)` → `t.n` | no |\n"
+    section += "| `h(x)` | `sf.lengths(x).sum()` → `7` | no |\n"
     assert [bool(row.setup) for row in coming_from.rows_of(section)] == [True, True, False]
     assert len(EVERYWHERE) > 200
     with pytest.raises(AssertionError):
