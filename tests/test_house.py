@@ -24,7 +24,19 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # A module imports what stands above it here, or beside it; a name stands for all modules in it that have no line of
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
-    ["after_logging", "core", "errors", "hints", "later", "layout", "limits", "native", "once", "when_imported"],
+    [
+        "after_logging",
+        "aliases",
+        "core",
+        "errors",
+        "hints",
+        "later",
+        "layout",
+        "limits",
+        "native",
+        "once",
+        "when_imported",
+    ],
     ["arrays.dtypes", "arrays.library", "arrays.memory", "arrays.numpy"],
     ["launch"],
     ["arrays"],

@@ -8,7 +8,9 @@ of first sentences, and below it in full::
     convert_like
     ```
 
-With `:module: seqformats.hf` they are those of another module.
+With `:module: seqformats.hf` they are those of another module. The directive `every-name` is a table of all names.
+
+The words of other libraries (`seqformats.aliases`) are in the index of the search, each where its name is described.
 
 A name in single backticks in a docstring is a link if it is public, and code if it is not, a parameter say. In the code
 of a line on the pages names after `sf.` are links.
@@ -18,6 +20,7 @@ import importlib
 import inspect
 import re
 import sys
+from pathlib import Path
 from types import FunctionType
 from typing import ClassVar
 
@@ -27,10 +30,13 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import seqformats
+from seqformats.aliases import ALIASES
 
 PACKAGE = "seqformats"
 METHODS = (FunctionType, classmethod, staticmethod, property)
-MODULES = ("beam", "engines", "hf", "thinc", "torch")
+MODULES = ("beam", "ctc", "engines", "hf", "rl", "thinc", "torch")
+ELSEWHERE = ("RULES", "Rule")
+"""Exported names that the pages explain where they are used."""
 BARE = ("pipelines", "tour")
 """Pages whose tables have names without `sf.`, all of this package."""
 
@@ -46,9 +52,45 @@ class Names(SphinxDirective):
         names = [line.strip() for line in self.content if line.strip()]
         lines = [f".. currentmodule:: {module}", "", ".. autosummary::", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in names]
+        lines += ["", *stability(module, names)]
         for name in names:
-            lines += ["", *described(module, name)]
+            lines += ["", *words_for(module, name), *described(module, name)]
         return self.parse_text_to_nodes("\n".join(["````{eval-rst}", *lines, "````"]))
+
+
+class EveryName(SphinxDirective):
+    """All public names with their first sentences, by module."""
+
+    def run(self):
+        lines = []
+        for module in [PACKAGE, *(f"{PACKAGE}.{part}" for part in sorted({*MODULES, "plot"}))]:
+            names = importlib.import_module(module).__all__
+            names = sorted(names if module == PACKAGE else {*names} - {*seqformats.__all__, *ELSEWHERE})
+            lines += [f".. rubric:: {module.replace(PACKAGE, 'sf')}", "", f".. currentmodule:: {module}", ""]
+            lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+        return self.parse_text_to_nodes("\n".join(["````{eval-rst}", *lines, "````"]))
+
+
+def stable_names():
+    """The names of the package that stay, as the page about that lists them."""
+    page = (Path(__file__).parents[1] / "stability.md").read_text(encoding="utf-8")
+    return set(re.findall(r"`(\w+)`", re.search(r"^## Stable\n.*?^-(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]))
+
+
+def stability(module, names):
+    """A line about which names of a group may change."""
+    loose = [name for name in names if module != PACKAGE or name not in stable_names()]
+    if not loose or module == f"{PACKAGE}.formats":
+        return []
+    which = "All of these are" if len(loose) == len(names) else ", ".join(f"`{name}`" for name in loose) + ":"
+    return [f"{which} :doc:`experimental </stability>`.", ""]
+
+
+def words_for(module, name):
+    """The entries of the index with the words that others have for a name."""
+    full = f"{module}.{name}".removeprefix(f"{PACKAGE}.")
+    words = [word for word, target in ALIASES.items() if target == full]
+    return [".. index::", *(f"   ! single: {word}" for word in words), ""] if words else []
 
 
 def described(module, name):
@@ -203,6 +245,7 @@ def setup(app):
     """What Sphinx calls."""
     app.setup_extension("sphinx.ext.autodoc")
     app.add_directive("names", Names)
+    app.add_directive("every-name", EveryName)
     app.add_role("name", Name())
     app.add_transform(LinkNames)
     app.connect("autodoc-process-docstring", parameters_are_code, priority=400)

@@ -59,25 +59,6 @@ _OPTIONS |= {
     "like": "sf.List((), like=array) says what an empty list holds",
 }
 
-# A function by its name elsewhere -> the operation that does it along sequences.
-_OPERATIONS = {
-    "amax": "reduce_max",
-    "amin": "reduce_min",
-    "average": "reduce_mean",
-    "cat": "concat",
-    "concatenate": "concat",
-    "conv1d": "conv",
-    "convolve": "conv",
-    "flip": "reverse",
-    "index_select": "select",
-    "pack_padded_sequence": "convert",
-    "pack_sequence": "convert",
-    "pad_packed_sequence": "convert",
-    "pad_sequence": "convert",
-    "repeat_interleave": "repeat",
-    "take": "select",
-}
-
 
 def is_recurrent(fn: object) -> bool:
     """Is this a recurrent layer of PyTorch, which takes tensors or a PackedSequence?"""
@@ -112,7 +93,7 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
     """What is called so elsewhere, else the name that it is like: the end of an error's sentence."""
     if name.startswith("_"):
         return ""
-    found = _OPERATIONS.get(name)
+    found = _alias(name)
     return f"; sf.{found} does what that does" if found else near(name, known)
 
 
@@ -120,9 +101,15 @@ def for_operation(name: str, known: Sequence[str]) -> str:
     """How a function that is no operation gets a gradient, as the end of an error's sentence; `known` have one."""
     difflib = imported("difflib", None)  # for errors alone
 
-    found = _OPERATIONS.get(name) or f"reduce_{name}"
+    found = _alias(name) or f"reduce_{name}"
     near = [found] if found in known else difflib.get_close_matches(name, known, 1)
     nearest = f"; the nearest one is sf.{near[0]}" if near and near[0] != name else ""
     if near and near[0] == name:
         nearest = f"; give sf.{name}"
     return f"{nearest}; sf.operation makes one of a function and its gradient"
+
+
+def _alias(name: str) -> str | None:
+    """The name of this library for one of another."""
+    found: str | None = imported(".aliases", __package__).name_of(name)  # for errors alone
+    return found
