@@ -274,6 +274,8 @@ docs: .venv-docs/docs.stamp
 	rm -rf .cache/docs
 	.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(WORKERS) \
 		--doctree-dir .cache/docs/trees docs .cache/docs/html
+	.venv-docs/bin/python tests/site_search.py .cache/docs/html
+	.venv-docs/bin/python tests/site_layout.py .cache/docs/html .cache/docs/pictures
 	@echo "the site begins at .cache/docs/html/index.html"
 
 # `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
