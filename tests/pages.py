@@ -18,7 +18,7 @@ def blocks_of(page):
 
 def without_torch(blocks):
     """Those that a reader without PyTorch can run."""
-    return [block for block in blocks if "import torch" not in block]
+    return [block for block in blocks if not re.search("import (torch|transformers)", block)]
 
 
 def run_blocks(blocks, name="page"):
