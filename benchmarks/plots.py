@@ -96,6 +96,31 @@ def ratios(cells: list[dict[str, Any]], title: str) -> Picture | None:
     return p
 
 
+def families(cells: list[dict[str, Any]], titles: dict[str, str], even: float) -> Picture | None:
+    """A bar a family: the geometric mean of its ratios, and in how many of its cells a peer is faster than `even`."""
+    found: dict[str, list[float]] = {}
+    for cell in cells:
+        if "ratio" in cell:
+            found.setdefault(titles[cell["family"]], []).append(cell["ratio"])
+    if not found:
+        return None
+    means = {name: math.exp(sum(map(math.log, ratios)) / len(ratios)) for name, ratios in found.items()}
+    left, top, row, width = 330, 76, 26, 350
+    p = Picture(920, top + row * len(means) + 20, "How many times as long the fastest other library takes")
+    p.text(
+        24, 54, "geometric means of all cells of a family, and the cells in which another library is faster", "quiet"
+    )
+    scale = width / max(*means.values(), 2)
+    for k, (name, mean) in enumerate(sorted(means.items(), key=lambda item: -item[1])):
+        y, lost = top + row * k, sum(ratio < even for ratio in found[name])
+        p.text(left - 12, y + 15, name, "text end")
+        p.path(f"M{left} {y + 3}h{mean * scale:.1f}v15h{-mean * scale:.1f}z", "c0 dot")
+        p.text(left + mean * scale + 8, y + 15, f"{mean:.1f}", "text")
+        p.text(900, y + 15, f"{lost or 'none'} of {len(found[name])} lost", "quiet end")
+    p.path(f"M{left + scale:.1f} {top - 4}v{row * len(means) + 8}", "one")
+    return p
+
+
 def lines(title: str, across: str, up: str, series: dict[str, list[tuple[float, float]]], square: bool) -> Picture:
     """Lines over two axes, both logarithmic, or both plain where `square`."""
     left, top, width, height = 76, 60, 560, 330

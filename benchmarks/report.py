@@ -349,13 +349,16 @@ def _caption(picture: str) -> str:
     """The words for a reader who cannot see a picture."""
     if picture in TITLES:
         return f"{TITLES[picture]}: time of the fastest peer over ours"
-    return {"growth": "Time by number of sequences", "threads": "Speed by number of threads"}[picture]
+    others = {"families": "How many times as long the fastest other library takes, by family"}
+    others |= {"growth": "Time by number of sequences", "threads": "Speed by number of threads"}
+    return others[picture]
 
 
 def documents(results: dict[str, Any], device: str, stem: str) -> dict[str, str]:
     """Every file that is made from the results: its path from the folder of the page, and its text."""
     cells = results["cells"]
-    pictures = plots.draw(results, TITLES)
+    together = plots.families([cell for cell in cells if not same_work(cell)], TITLES, EVEN)
+    pictures = ({"families": together} if together else {}) | plots.draw(results, TITLES)
     files = {f"{stem}/{name}.svg": str(picture) for name, picture in pictures.items()}
     back = f"From the [benchmarks](../{stem}.md), which say how to read this."
     for name, title in TITLES.items():

@@ -50,7 +50,7 @@ def test_it_writes_tables_numbers_and_pictures(tmp_path):
     assert "(benchmarks/moves.svg)" in page
     for name in cell["times"]:
         assert name in table or name not in (cell["best peer"], "seqformats")
-    assert {path.name for path in tmp_path.glob("benchmarks/*.svg")} == {"moves.svg", "reduce.svg"}
+    assert {path.name for path in tmp_path.glob("benchmarks/*.svg")} == {"families.svg", "moves.svg", "reduce.svg"}
 
 
 def test_the_pages_are_what_the_recorded_numbers_make(tmp_path):
