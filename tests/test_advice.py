@@ -87,6 +87,10 @@ FOLLOWED = {
         lambda: sf.rl.returns(np.ones(2)),
         lambda: sf.rl.returns(np.ones(2), where=sf.Ragged(np.ones(3, bool), [2, 1])),
     ),
+    "give keep != 0, or another comparison": (
+        lambda: sf.filter(x, np.ones(3)),
+        lambda: sf.filter(x, np.ones(3) != 0),
+    ),
     "give x != 0, or another comparison": (
         lambda: sf.recurrence(x, 0.5, where=np.ones(3)),
         lambda: sf.recurrence(x, 0.5, where=np.ones(3) != 0),

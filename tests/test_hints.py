@@ -276,3 +276,12 @@ def test_python_suggests_no_name_of_its_own_beside():
     with pytest.raises(AttributeError) as caught:
         _ = sf.converts
     assert "".join(traceback.format_exception(caught.value)).count("convert'") == 1
+
+
+# ---------------------------------------------------------------------------------------------------- two of a kind
+
+
+def test_time_major_data_for_a_batch_major_layout():
+    hint = "; time-major data is given as data.swapaxes(0, 1)"
+    assert hint in sentence(sf.StructureError, lambda: sf.Masked(np.zeros((7, 3, 2)), [7, 4, 2]))
+    assert hint not in sentence(sf.StructureError, lambda: sf.Masked(np.zeros((7, 4)), [7, 4, 2]))

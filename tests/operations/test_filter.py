@@ -91,7 +91,7 @@ ERRORS = {
     "sequence 1 of keep has 0 items, but that of x has 1": (sf.StructureError, [[True, True, True], []]),
     "one bool an item, but has item shape": (sf.StructureError, sf.Ragged(np.zeros((4, 2), bool), [3, 1])),
     r"one bool an item, shape \(4,\)": (sf.StructureError, np.zeros(3, bool)),
-    "keep must hold bools, not int64": (TypeError, [[1, 0, 1], [0]]),
+    "keep must hold bools, not int64; give keep != 0": (TypeError, [[1, 0, 1], [0]]),
     "keep must hold bools, not uint8": (TypeError, np.zeros(4, np.uint8)),
     "is no single batch": (TypeError, 1),
 }

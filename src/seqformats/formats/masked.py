@@ -85,7 +85,8 @@ class Masked(Encoding[Data]):
         structure = Structure.of_lengths(integers(self._lengths, "lengths"))
         n, width = data.shape[:2]
         if structure.n != n:
-            raise COUNTS(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}")
+            hint = "; time-major data is given as data.swapaxes(0, 1)" if structure.n == width else ""
+            raise COUNTS(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}{hint}")
         if structure.longest > width:
             i = int(structure.lengths.argmax())
             raise LONG(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")

@@ -38,7 +38,7 @@ def _marks(own: Encoding, keep: object) -> Array:
         if not structure.rows and not isinstance(keep, Encoding):  # lists without items have no dtype
             marks, name = library.astype(marks, "bool"), "bool"
     if name != "bool":
-        raise DTYPE(f"keep must hold bools, not {name}")
+        raise DTYPE(f"keep must hold bools, not {name}; give keep != 0, or another comparison")
     flat: Array = marks.reshape(-1)
     beside = library_of(sample)
     if library is beside and (library is NUMPY or library.device(flat) == library.device(sample)):

@@ -401,7 +401,8 @@ def check_alike(parts: Sequence[Encoding | Array], what: str, numbers: Sequence[
         zero, own = (f"{what} {numbers[j] if numbers else j}" for j in (0, k))
         other = library_of(array)
         if other is not library:
-            raise DEVICES(f"{own} holds arrays of {other.name}, but {zero} of {library.name}")
+            hint = f'; sf.to(x, "{library.name}") brings a batch to a library'
+            raise DEVICES(f"{own} holds arrays of {other.name}, but {zero} of {library.name}{hint}")
         if library.device(array) != library.device(like):
             raise DEVICES(f"{own} is on {library.device(array)}, but {zero} on {library.device(like)}")
         if array.dtype != like.dtype:
