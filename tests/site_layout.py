@@ -1,7 +1,7 @@
-"""The built site in a real browser: no line of code, picture or table is wider than its page, at 1280 and 390 pixels.
+"""The built site in a real browser: no code is wider than its box, nor a page than the screen, at 1280 and 390 pixels.
 
-`python tests/site_layout.py .cache/docs/html .cache/docs/pictures` looks for Chromium or Chrome, and says so where there
-is none; with the second folder it also leaves a picture of some pages there.
+`python tests/site_layout.py .cache/docs/html .cache/docs/pictures` looks with Chromium or Chrome, and says so where
+none is there; with the second folder it also leaves a picture of some pages there.
 """
 
 import html
