@@ -1,4 +1,4 @@
-"""In which dtype a kernel calculates, and which the result has, by the name of the items' dtype."""
+"""Dtypes in which kernels calculate, and of results, by the name of the items' dtype."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -51,13 +51,13 @@ def sums(name: str) -> Dtypes:
 
 
 def means(name: str) -> Dtypes:
-    """The same, but integers in float64."""
+    """Calculate as sums do, but integers in float64."""
     found = sums(name)
     return Dtypes(name, "float64", "float64") if found.made in INTEGERS else found
 
 
 def same(name: str) -> Dtypes:
-    """What has an order stays what it is; half precision is compared in float32."""
+    """Keep what has an order as it is; half precision is compared in float32."""
     if name not in SUMS_IN or name.startswith("complex"):
         raise DTYPE(f"items of dtype {name} have no order; those that have one: {', '.join(ORDERED)}")
     return Dtypes("float32", "float32", name) if name in HALF else Dtypes(name, name, name)
@@ -74,7 +74,7 @@ def exponentials(what: str) -> Callable[[str], Dtypes]:
 
 
 def in_floats(name: str, what: str) -> tuple[str, str]:
-    """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
+    """Find the dtype in which exponentials, say, are calculated, and that of the result; TypeError for none."""
     if name not in SUMS_IN or name.startswith("complex"):
         raise DTYPE(
             f"items of dtype {name} have no order, and so {what} neither; those that have one: {', '.join(ORDERED)}"

@@ -1,4 +1,4 @@
-"""How a call is tied into PyTorch's graphs: autograd's, and those of the transformations of torch.func.
+"""Ties of a call into PyTorch's graphs: autograd's, and those of the transformations of torch.func.
 
 It is loaded where torch is there, with the first call that goes through a graph.  Two functions of the graph stand for
 all operations:
@@ -83,7 +83,7 @@ def _as_it_is(x: Tensor) -> bool:
 
 
 def _readable(library: Torch, x: Tensor, what: str) -> Tensor:
-    """The same numbers where a kernel can read them."""
+    """Make a tensor of the same numbers that a kernel can read."""
     if x.layout is torch.strided and x._is_zerotensor():  # zeros without memory, for which autograd knows no other word
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return library.adopt(x, what)
@@ -97,7 +97,7 @@ operate = getattr(super(Function, Operation), "apply", Operation.apply)
 
 
 class Step:
-    """What is calculated once all wrapping is taken off, of plain tensors.
+    """Calculation on plain tensors, once all wrapping is taken off.
 
     `leads`, `made`: how many axes of each tensor that is put in, and of each that comes out, stand before those of an
     item.  `asks`, `gives`: which of them are of floats, and so have gradients.  All but `leads` are known once it has
@@ -182,7 +182,7 @@ def _asking(tensors: Sequence[Tensor]) -> bool:
 
 
 def _fresh(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """The same tensors as nodes of their own, so that no gradient is found by way of another; and those of floats."""
+    """Make nodes of their own of tensors, so that no gradient is found by way of another; list those of floats."""
     made = [
         t if not _continuous(t) else t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors
     ]
@@ -192,7 +192,7 @@ def _fresh(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
 def _gradients(
     outputs: Sequence[Tensor], wanted: Sequence[Tensor], given: Sequence[Tensor], graph: bool
 ) -> Sequence[Tensor]:
-    """Those of `wanted`, zeros where nothing depends on them."""
+    """Calculate the gradients of `wanted`, zeros where nothing depends on them."""
     pairs = [(y, g) for y, g in zip(outputs, given, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x) for x in wanted]

@@ -331,7 +331,7 @@ class Jax(Library):
         return any(isinstance(x, self.jax.Array) and not self.on_host(x) for x in arrays)
 
     def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
-        """The same calculation as a program of JAX, whose gradients are JAX's own."""
+        """Run the calculation as a program of JAX, whose gradients are JAX's own."""
         given: list[Any] = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
         found = [x.value if isinstance(x, Cell) else x for x in call.again(given)]
         return tuple([self.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in found])

@@ -1,4 +1,4 @@
-"""What the rest of the package asks of an array library: whose memory is it, what are its items, how do they move.
+"""Interface to an array library: whose memory it is, what its items are, how they move.
 
 `Library` is the interface; each library is one file of this folder, and a line in `known.py`.
 """
@@ -131,11 +131,11 @@ class Differentiable(Protocol):
 
     @property
     def leads(self) -> Sequence[int]:
-        """How many axes of each array that was put in stand before those of an item."""
+        """The number of axes of each input array before those of an item."""
 
     @property
     def made(self) -> Sequence[int]:
-        """The same of the results, once there are some."""
+        """The number of axes of each result before those of an item, once there are results."""
 
     def forget(self) -> None:
         """Keep nothing of what was put in but its structure, before it is run `again`."""
@@ -244,7 +244,7 @@ class Library:
         raise NotImplementedError
 
     def address(self, x: Array) -> int:
-        """Where the memory of `x` begins."""
+        """Give the address of the memory of `x`."""
         raise NotImplementedError
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
@@ -333,7 +333,7 @@ class Library:
         raise NotImplementedError
 
     def to_device(self, x: Array, device: object) -> Array:
-        """The same values on a device of this library."""
+        """Bring the values to a device of this library."""
         raise NotImplementedError
 
     def sent(self, x: Array, device: object, non_blocking: bool) -> Array:
@@ -391,7 +391,7 @@ class Library:
         return False
 
     def alias(self, x: Array) -> Array:
-        """The same memory outside the autograd graph, for a pullback to keep."""
+        """Share the memory outside the autograd graph, for a pullback to keep."""
         return x
 
     def connected(self, call: Differentiable, arrays: Sequence[Array]) -> tuple[Array, ...]:

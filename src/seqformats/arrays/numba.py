@@ -196,7 +196,7 @@ def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
 
 @functools.cache
 def _nothing() -> Any:
-    """What such an array is, so that its slices and other shapes are too."""
+    """Keep the type of such an array for its slices and other shapes."""
     plain: Any = type(gpu.device_array(0, np.uint8))
 
     class Nothing(plain):  # type: ignore[misc]

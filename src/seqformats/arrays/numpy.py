@@ -56,7 +56,7 @@ def distinct(x: Array) -> Array:
 
 
 def is_among(x: Array, those: Array) -> Array:
-    """Which of some whole numbers are among others; see `distinct` for why not `np.isin`."""
+    """Tell which of some whole numbers are among others; see `distinct` for why not `np.isin`."""
     if not those.size:
         return np.zeros(x.shape, bool)
     rising = np.sort(those)

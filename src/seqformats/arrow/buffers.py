@@ -1,4 +1,4 @@
-"""What lies in the buffers of an array of Arrow, after a look at whether it can lie there."""
+"""Contents of the buffers of an array of Arrow, after a look at whether they can lie there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Some(NamedTuple):
         return self.runs is None and self.where is None
 
     def places(self) -> Array | slice:
-        """Where they are."""
+        """The places of the entries."""
         if self.where is not None:
             return self.where
         if self.runs is None or self.starts is None:
@@ -88,7 +88,7 @@ def bits(buffer: Any, first: int, count: int, what: str) -> Array:
 
 
 def bits_set(array: Column, first: int, count: int) -> Array | None:
-    """Which of some entries are there, by the array itself; None where all are."""
+    """Tell which of some entries are there, by the array itself; None where all are."""
     buffers = array.buffers()
     if not count or not buffers or buffers[0] is None:
         return None
@@ -97,7 +97,7 @@ def bits_set(array: Column, first: int, count: int) -> Array | None:
 
 
 def present_of(some: Some) -> Array | None:
-    """Which entries are there; None where all are."""
+    """Tell which entries are there; None where all are."""
     array = some.array
     if kind_of(array.type).what == NOTHING:
         return np.zeros(some.size, bool)
@@ -149,7 +149,7 @@ def single_bytes(array: Column) -> Column:
 
 
 def storage_of(array: Column) -> Column:
-    """What an extension type lies over; a tensor's with all its axes."""
+    """Give the array that an extension type lies over; a tensor's with all its axes."""
     storage = array.storage
     if array.type.extension_name != "arrow.fixed_shape_tensor":
         return storage

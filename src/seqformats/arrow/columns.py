@@ -236,7 +236,7 @@ def _validated(column: Column) -> None:
 
 
 def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: Any, shaped: bool = False) -> Part:
-    """What chunks of one type hold; `shaped`: lists of one size are rows with a shape."""
+    """Read chunks of one type; `shaped`: lists of one size are rows with a shape."""
     if not chunks:
         chunks = [library().array([], kind)]
     parts, before = [], 0

@@ -51,7 +51,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What the user's function is called."""
+        """The name of the user's function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def named(self, mapped: Mapped) -> Mapped:
@@ -72,7 +72,7 @@ class Job:
         return self.table(table, column_of)
 
     def table(self, table: pa.Table, column: Callable[[Any], Any]) -> pa.Table:
-        """What is kept of a table, and the results as `column` makes columns of them."""
+        """Make a table of what is kept of one, and of the results as `column` makes columns of them."""
         return self.beside(table, self.call(self.given(table), table.num_rows), column)
 
     def given(self, table: pa.Table) -> list[Any]:
@@ -81,7 +81,7 @@ class Job:
         return [found(table, name) for name in self.columns]
 
     def call(self, given: Sequence[Any], rows: int, *more: Any, **options: Any) -> Any:
-        """What the function makes of columns, and of what an engine gives it beside them."""
+        """Call the function on columns, and on what an engine gives it beside them."""
         encodings = self._taken(given)
         try:
             return self.function(*encodings, *more, **options)
@@ -90,7 +90,7 @@ class Job:
             raise
 
     def beside(self, table: pa.Table, made: object, column: Callable[[Any], Any]) -> pa.Table:
-        """What was made of a table beside what is kept of it."""
+        """Put what was made of a table beside what is kept of it."""
         import pyarrow as pa
 
         kept = self.kept(table.column_names)
@@ -98,7 +98,7 @@ class Job:
         return pa.table({name: table[name] for name in kept} | {name: column(new[name]) for name in new})
 
     def results(self, made: object, rows: int, keep: bool, alone: str = "") -> dict[str, Any]:
-        """What was made of columns: by name, arrays of Arrow or of NumPy's rows, all of one length.
+        """Read what was made of columns: by name, arrays of Arrow or of NumPy's rows, all of one length.
 
         A result without a name is called `alone`, or as the only column given.
         """
@@ -159,7 +159,7 @@ def job_of(fn: Function, columns: str | Sequence[str], keep: bool | Sequence[str
 def _options(
     names: Sequence[str], missing: str = "raise", items: object = "raise", shapes: Shapes | None = None
 ) -> dict[str, Any]:
-    """How columns are read."""
+    """Collect the options by which columns are read."""
     if missing not in ("raise", "empty"):
         raise CHOICE(f"missing must be 'raise' or 'empty', not {said(missing)}")
     if shapes is not None and not isinstance(shapes, Mapping):

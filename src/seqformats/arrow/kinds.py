@@ -1,4 +1,4 @@
-"""What the types of Arrow are here: levels, items, or something on the way to them."""
+"""Meanings of the types of Arrow here: levels, items, or something on the way to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def library() -> ModuleType:
 
 
 class Kind(NamedTuple):
-    """What a type of Arrow is here."""
+    """Meaning of a type of Arrow here."""
 
     what: str  # one of those below
     dtype: DType = None  # of offsets, or of items as they lie in memory
@@ -71,7 +71,7 @@ _OTHER = Kind(OTHER)
 
 
 def kind_of(type: DataType) -> Kind:
-    """What a type is here; `OTHER` where it is nothing that this library reads, and for extension types."""
+    """Tell what a type is here; `OTHER` where it is nothing that this library reads, and for extension types."""
     return kinds().get(type.id, _OTHER)
 
 
@@ -94,7 +94,7 @@ def are_items(type: DataType) -> bool:
 
 @functools.cache
 def _temporal() -> dict[int, str]:
-    """What types of time are in NumPy, by their id: a dtype, or what the unit follows."""
+    """Map types of time, by their id, to NumPy's: a dtype, or what the unit follows."""
     named = {
         "DATE32": "datetime64[D]",
         "DATE64": "datetime64[ms]",

@@ -54,7 +54,7 @@ RAISE, EMPTY = "raise", "empty"
 
 
 class Part(NamedTuple):
-    """What a column, or a chunk of it, holds."""
+    """Contents of a column, or of a chunk of it."""
 
     levels: list[Structure]  # outermost first
     data: Array
@@ -113,7 +113,7 @@ class Reader:
         return self.within(some, values, len(values), offsets_of(some, dtype))
 
     def within(self, some: Some, values: Column, end: int, offsets: Array) -> Some:
-        """What lies between offsets, which are as many as the entries and one more; or as all entries of the array."""
+        """Take what lies between offsets, one more than the entries, or than all entries of the array."""
         present = self.without_nulls(some)
         if some.in_one_piece:
             first, last = offsets.item(0), offsets.item(-1)
@@ -188,7 +188,7 @@ class Reader:
         return rows_of(some, values, ())
 
     def byte_views(self, some: Some) -> Array:
-        """The same where each value says in which buffer it is, or is short enough to be there itself."""
+        """Read bytes where each value says in which buffer it is, or is short enough to be there itself."""
         array = some.array
         buffers = array.buffers()
         present = self.without_nulls(some)
@@ -223,7 +223,7 @@ class Reader:
         return data
 
     def entries(self, some: Some) -> Some:
-        """Where a column says of each value which of a few it is: these."""
+        """Take the entries of a column that says of each value which of a few it is."""
         array = some.array
         held, numbers = array.dictionary, array.indices
         present = present_of(some)
@@ -292,7 +292,7 @@ class Reader:
         return np.where(functools.reduce(np.logical_and, masks), data, item)
 
     def value(self, dtype: DType, item: Shape) -> Array:
-        """What null items become."""
+        """Give the value that null items become."""
         try:
             reshaped: Array = NUMPY.item(self.items, dtype, item).view(dtype).reshape(item)
             return reshaped
@@ -325,7 +325,7 @@ class Reader:
     # --- what is null ---
 
     def without_nulls(self, some: Some) -> Array | None:
-        """Which lists are there, None for all; StructureError where that is not what the caller takes."""
+        """Tell which lists are there, None for all; StructureError where that is not what the caller takes."""
         present = present_of(some)
         if present is None or present.all():
             return None

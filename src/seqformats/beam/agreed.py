@@ -1,4 +1,4 @@
-"""What all hypotheses of a source that may still be in its result begin with."""
+"""The tokens that all hypotheses of a source begin with which may still be in its result."""
 
 from __future__ import annotations
 

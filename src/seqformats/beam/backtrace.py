@@ -20,7 +20,7 @@ from .step import no_gradient, token
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """What `beam_backtrace` has found, best first.
+    """Hypotheses that `beam_backtrace` has found, best first.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def _steps(given: object, what: str) -> tuple[LoD, ...]:
 
 
 def _hypotheses(steps: Sequence[LoD]) -> tuple[Array, list[Array], Array]:
-    """Of which source each hypothesis is, its row in each step (-1 for none), and the step and row where it ends."""
+    """Find the source of each hypothesis, its row in each step (-1 for none), and the step and row where it ends."""
     of = np.empty(0, np.int64)
     at = np.empty(0, np.int64)
     rows: list[Array] = []

@@ -1,4 +1,4 @@
-"""From the scores of all tokens to the candidates of each beam, on the device of the scores."""
+"""Choose the candidates of each beam from the scores of all tokens, on the device of the scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 64
 
 
 class Query(NamedTuple):
-    """What the candidates of a step are chosen from, and how many the beams ask for."""
+    """Scores that the candidates of a step are chosen from, and how many candidates the beams ask for."""
 
     library: Library
     x: Array  # (rows, width) float32
@@ -37,7 +37,7 @@ class Query(NamedTuple):
 
     @property
     def limits(self) -> Limits:
-        """What may follow."""
+        """The limits on what may follow."""
         return NO_LIMITS if self.plan is None else self.plan.limits
 
     def places(self, width: int) -> int:
@@ -55,7 +55,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
 
 
 def threads_from() -> int:
-    """From how many bytes of scores on several threads choose."""
+    """The number of bytes of scores from which on several threads choose."""
     return kernel("best_tokens").known().threads_from
 
 
@@ -134,7 +134,7 @@ def _on_gpu(query: Query, per_parent: int | None, *, by_beams: bool) -> Candidat
 
 
 def _by_groups(query: Query, places: int) -> bool:
-    """May a GPU leave out groups of scores by their largest?  Not where limits act on what a score is worth."""
+    """Tell whether a GPU may leave out groups of scores by their largest: not where limits change scores."""
     unlimited = query.form == MASKED or query.plan is None
     return unlimited and places <= _FEW and query.apart.begin.size == 0
 

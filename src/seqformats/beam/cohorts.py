@@ -36,7 +36,7 @@ class Cohort:
 
     @property
     def lexical(self) -> int:
-        """How many of the constraints say which phrases hypotheses must have."""
+        """The number of constraints that say which phrases hypotheses must have."""
         return sum(isinstance(one, LexicalSearch) for one in self._constraints)
 
     @property
@@ -51,7 +51,7 @@ class Cohort:
             constraint.follow(live)
 
     def part(self, live: Live, first: int) -> Live:
-        """What is alive of these sources, the first of which has this number."""
+        """Take what is alive of these sources, the first of which has this number."""
         begin, end = np.searchsorted(live.source, [first, first + self.there.size]).tolist()
         rows, parents = slice(begin, end), np.arange(end - begin)
         if self.begun < live.t:
@@ -64,7 +64,7 @@ class Cohort:
         self.there, self._left, self.first_row = self.there[sources], self.rows[rows], first_row
 
     def plan(self, width: int) -> Plan | None:
-        """What may follow, where constraints know more rows than there are too; None where anything may."""
+        """Plan what may follow, where constraints know more rows than there are too; None where anything may."""
         live, sources = self.live, self.sources
         t, source = live.t, live.source
         if not source.size or not (self._constraints or t < self._early or self._forced_end):
@@ -129,7 +129,7 @@ class Cohorts:
             first += cohort.there.size
 
     def plan(self, width: int) -> Plan | None:
-        """What may follow each row; None where anything may."""
+        """Plan what may follow each row; None where anything may."""
         if self._alone:
             return self._all[0].plan(width)
         plans = [(cohort.plan(width), cohort.rows.size) for cohort in self._all]

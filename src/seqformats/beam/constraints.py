@@ -1,4 +1,4 @@
-"""What may follow what: ready-made limits on the tokens of a hypothesis, which can be combined."""
+"""Ready-made limits on the tokens of a hypothesis, which can be combined."""
 
 from __future__ import annotations
 

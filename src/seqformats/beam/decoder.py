@@ -99,7 +99,7 @@ class BeamDecoder:
 
     @property
     def active(self) -> bool:
-        """Whether any source is still being searched."""
+        """True while a source is still being searched."""
         return bool(self._search.live.source.size)
 
     def step(self, scores: Array, memory: object = None, kept: object = None) -> None:
@@ -362,7 +362,7 @@ class BeamDecoder:
             raise TURN("trace=True keeps every step of the sources that it has begun with; leave it out")
 
     def _changed(self, numbers: Array, memory: object, shared: object) -> None:
-        """These sources are there now."""
+        """Take over the sources that are there now."""
         self._numbers, self._shared = frozen(numbers), shared
         self._set_prompt()
         self.state = self._seen(memory)
@@ -394,7 +394,7 @@ class BeamDecoder:
         return self._memories.follow(memory, place, rows, put(rows), put(np.full(rows.size, -1)), like)
 
     def _seen(self, memory: object) -> BeamState:
-        """What is shown of the rows that are now, which a GPU gets with what its kernels ask for."""
+        """Show the rows that are there now, which a GPU gets with what its kernels ask for."""
         search, live = self._search, self._search.live
         live.gather(search.wanted, search.apart, self._place)
         return BeamState(live, self._place, memory, self._shared, self._prompt)

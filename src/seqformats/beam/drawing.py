@@ -1,4 +1,4 @@
-"""What one search draws: tokens by their probabilities, or the best candidates with noise."""
+"""Draws of one search: tokens by their probabilities, or the best candidates with noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AS_IT_IS = [1, 1, -np.inf, 1]  # numbers of a `Warp`
 
 
 class Drawing:
-    """How candidates are drawn in one search."""
+    """Draws candidates in one search."""
 
     takes_logits = False
     """Are scores taken as the model gives them, if no hook has seen them?"""
@@ -183,7 +183,7 @@ class _Rooms:
         self._size, self._room = (-1, -1), _NO_ROOM
 
     def drawn(self, query: Query, draws: Draws, warp: Warp) -> Drawn:
-        """What is drawn, beside the scores; where nothing is, the log-probabilities that would be drawn from."""
+        """Draw beside the scores; where nothing is drawn, give the log-probabilities that would be drawn from."""
         library, x, running, form = query[:4]
         rows, width = x.shape
         count, on_host = draws.seeds.size, library.kind(x) == "cpu"

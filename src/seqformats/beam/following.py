@@ -8,7 +8,7 @@ from typing import Any
 
 
 def with_tokens(follow: Callable[..., Any]) -> bool:
-    """Does a method `follow` want the new tokens too?  So it does if it needs a second argument, or calls it tokens."""
+    """Tell whether `follow` wants the new tokens too: it needs a second argument, or calls it tokens."""
     try:
         given = list(inspect.signature(follow).parameters.values())
     except (TypeError, ValueError):  # of a builtin nobody knows

@@ -67,7 +67,7 @@ class Hooks:
         return _ranked("on_candidates", scores, tokens, parents, query.wanted, x.shape[1], live.t)
 
     def selected(self, query: Query, found: Candidates, live: Live, n: int, state: BeamState) -> Candidates:
-        """What ``on_selected`` leaves of the selected candidates."""
+        """Give the selected candidates that ``on_selected`` leaves."""
         library, x = query.library, query.x
         for hook in self.on_selected:
             live.check(found.counts)

@@ -28,7 +28,7 @@ Done = dict[tuple[int, int], tuple[Any, Any, Any]]
 
 
 def _joined(before: Any, more: Any, what: str, done: Done) -> Any:
-    """The same for what is in them; `done` are the pairs that were joined, so that what is there twice stays so."""
+    """Join what is in two containers; `done` are the pairs already joined, so that what is there twice stays so."""
     key = id(before), id(more)
     if key not in done:
         done[key] = before, more, _both(before, more, what, done)
@@ -110,7 +110,7 @@ def _differ(before: Any, more: Any, what: str) -> StructureError:
 
 
 def _named(x: Any) -> str:
-    """What a container is, and how many members it has, or under which keys."""
+    """Describe a container, with the number of its members or their keys."""
     if isinstance(x, dict):
         return f"a dict of {', '.join(map(repr, x)) or 'nothing'}"
     return f"a {type(x).__name__}{f' of {len(x)}' if isinstance(x, (list, tuple)) else ''}"

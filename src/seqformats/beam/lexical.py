@@ -74,14 +74,14 @@ class LexicalConstraints(Constraint):
             raise EMPTY("a phrase has no token")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """For `n` sources."""
+        """Begin a search for `n` sources."""
         if self._each and len(self._phrases) != n:
             raise COUNTS(f"there are phrases for {len(self._phrases)} sources, but {n} sources")
         return LexicalSearch(self._phrases if self._each else self._phrases * n, ends)
 
 
 class _Met(NamedTuple):
-    """How far a hypothesis is: the phrases it has, and how much of the start of each other one is at its end."""
+    """Progress of a hypothesis: the phrases it has, and how much of the start of each other one is at its end."""
 
     done: frozenset[int]
     places: tuple[int, ...]
@@ -99,7 +99,7 @@ class _Phrases:
         self._shorter = [_borders(phrase) for phrase in phrases]
 
     def behind(self, met: _Met, token: int) -> _Met:
-        """How far a hypothesis is with one token more."""
+        """Advance a hypothesis by one token."""
         if token not in self.known:
             return _Met(met.done, self.none.places)
         places, done = [], set(met.done)
@@ -120,7 +120,7 @@ class _Phrases:
         return {token for phrase, place in left for token in (phrase[0], phrase[place])}
 
     def progress(self, met: _Met) -> int:
-        """How many tokens of phrases it has, of those that have begun the longest alone."""
+        """Count its tokens of phrases, of those that have begun the longest alone."""
         return sum(len(self.phrases[i]) for i in met.done) + max(met.places, default=0)
 
     def early(self, met: _Met) -> list[int]:
@@ -130,7 +130,7 @@ class _Phrases:
         return [end for end in self.ends if len(self.behind(met, end).done) < len(self.phrases)]
 
     def missing(self, met: _Met) -> int:
-        """So many tokens at least come before a hypothesis has all phrases."""
+        """Count the tokens that at least come before a hypothesis has all phrases."""
         left = [len(phrase) - met.places[i] for i, phrase in enumerate(self.phrases) if i not in met.done]
         return max(left, default=0)
 
@@ -142,7 +142,7 @@ class _Phrases:
 
 
 def _borders(phrase: list[int]) -> list[int]:
-    """For every start of a phrase, the length of the longest shorter start that it ends with (Knuth, Morris, Pratt)."""
+    """Measure, for every start of a phrase, the longest shorter start that it ends with (Knuth, Morris, Pratt)."""
     found = [0, 0]
     for token in phrase[1:]:
         length = found[-1]
@@ -161,7 +161,7 @@ class LexicalSearch(Running):
         self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
 
     def of(self, sources: Array, rows: Array) -> LexicalSearch:
-        """The same of some of the sources, and rows, alone."""
+        """Take some of the sources, and rows, alone."""
         part = copy.copy(self)
         part.sources = [self.sources[i] for i in sources.tolist()]
         part.met = [self.met[r] for r in rows.tolist()]
@@ -169,7 +169,7 @@ class LexicalSearch(Running):
 
     @classmethod
     def joined(cls, parts: Sequence[LexicalSearch]) -> LexicalSearch:
-        """Those of several, one behind the other."""
+        """Join several searches, one behind the other."""
         found = cls([], [])
         found.sources = [source for part in parts for source in part.sources]
         found.met = [met for part in parts for met in part.met]

@@ -26,7 +26,7 @@ class Found(NamedTuple):
     scores: Array  # float32
 
     def among(self, sources: Array) -> Found:
-        """Those of some sources."""
+        """Take the hypotheses of some sources."""
         mine = is_among(self.source, sources)
         return Found(*(part[mine] for part in self))
 
@@ -62,7 +62,7 @@ class Nodes:
         return Tree(self._tokens, self._previous, self._values, count)
 
     def steps_of(self, nodes: Array) -> Array:
-        """How many steps had been made with each node; of starts, which have none, those that were dropped."""
+        """Count the steps that had been made with each node; of starts, which have none, those that were dropped."""
         steps: Array = np.searchsorted(np.array(self.steps), nodes, "right")
         return steps + self.dropped
 
@@ -156,13 +156,13 @@ class Live:
 
     @property
     def lengths(self) -> Array:
-        """How many tokens each row has, ``(rows,)``: `t` of a source that was there from the beginning."""
+        """The number of tokens of each row, ``(rows,)``: `t` of a source that was there from the beginning."""
         lengths: Array = self.t - self._begun[self.source]
         return lengths
 
     @property
     def left(self) -> Array:
-        """How many tokens each row may still have, ``(rows,)``."""
+        """The number of tokens each row may still have, ``(rows,)``."""
         left: Array = self._sources.limit[self.source] - self.lengths
         return left
 
@@ -199,7 +199,7 @@ class Live:
             raise self.bad(-1 - int(counts[counts < 0][0]))
 
     def bad(self, row: int) -> ValueError:
-        """What to say of a row with scores that are none."""
+        """Make the error for a row with scores that are none."""
         return NAN(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
 
     def part(self, rows: slice, parents: Array, source: Array, sources: Sources, begun: int) -> Live:

@@ -28,7 +28,7 @@ _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType
 
 
 def array_like(x: object) -> bool:
-    """Is this an array or an encoding, whose rows are gathered?"""
+    """Tell whether this is an array or an encoding, whose rows are gathered."""
     return is_array(x) or issubclass(type(x), (Encoding, Pairs))
 
 
@@ -48,7 +48,7 @@ def is_record(x: object) -> bool:
 
 
 def members_of(x: Any) -> Iterable[Any] | None:
-    """What a container holds; None where `x` is none."""
+    """List the members of a container; None where `x` is none."""
     if isinstance(x, dict):
         return x.values()
     if isinstance(x, (tuple, list)):
@@ -57,7 +57,7 @@ def members_of(x: Any) -> Iterable[Any] | None:
 
 
 def is_row_list(x: Any, what: str) -> bool:
-    """Is this a list or tuple without a part in it, however deep: one Python object a row?"""
+    """Tell whether this is a list or tuple without a part in it, however deep: one Python object a row."""
     kind: Any = type(x)
     if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or is_record(x)):
         return False
@@ -141,12 +141,12 @@ Done = dict[int, tuple[Any, Any]]
 
 
 def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
-    """The same containers, with every part changed, once where it occurs several times."""
+    """Rebuild the containers with every part changed, once where it occurs several times."""
     return change(memory) if array_like(memory) else _mapped(memory, change, {})
 
 
 def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
-    """The same for what is in the memory; `done` are the objects that were changed, by their places, and into what."""
+    """Change what is in a memory; `done` are the objects that were changed, by their places, and into what."""
     if type(x) in _SCALARS:
         return x
     known = done.get(id(x))
@@ -188,7 +188,7 @@ def arrays_among(found: list[Any]) -> list[Any]:
 
 
 def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
-    """How many rows all parts have; None where there is none.  StructureError where they differ."""
+    """Count the rows that all parts have; None where there is none.  StructureError where they differ."""
     for part in found:
         if is_array(part):
             if len(part.shape) == 0:
@@ -234,7 +234,7 @@ def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
 
 
 def _is_cache(x: object) -> bool:
-    """Does this move rows alone, so that it need not know of a step in which none moves?"""
+    """Tell whether this only moves rows, so that it need not know of a step in which none moves."""
     return callable(getattr(x, "reorder_cache", None))
 
 
@@ -273,7 +273,7 @@ class Memories:
         return mapped(memory, moved)
 
     def stay(self, memory: Any, at_place: Array, tokens: Array) -> Any:
-        """The same where every row goes on from the row of the same number: only who follows every step is told."""
+        """Go on where every row follows the row of the same number: only who follows every step is told."""
         return mapped(
             memory, lambda x: x if array_like(x) or not telling(x) or _is_cache(x) else told(x, at_place, tokens)
         )
@@ -302,7 +302,7 @@ def beside(parents: Array, scores: Array) -> Array:
 
 
 def told(x: object, parents: Array, tokens: Array) -> Any:
-    """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
+    """Tell an object how rows go on; the result is the object itself, or what its method returns."""
     method = telling(x)
     assert method is not None
     returned = method(parents, tokens) if not _is_cache(x) and with_tokens(method) else method(parents)
@@ -310,7 +310,7 @@ def told(x: object, parents: Array, tokens: Array) -> Any:
 
 
 class Place(NamedTuple):
-    """Where the memories of a search are, and what it returns."""
+    """The device of the memories of a search, and the library it returns arrays of."""
 
     library: Library
     like: Array | None  # an array there; None where there is none, which is NumPy's
@@ -360,7 +360,7 @@ def _samples(found: list[Any]) -> Iterable[tuple[Library, Array]]:
 
 
 def rows_of(x: Any, rows: Array, what: str) -> Any:
-    """The same containers with these rows of what has rows."""
+    """Rebuild the containers with these rows of what has rows."""
 
     def picked(part: Any) -> Any:
         if is_array(part):

@@ -1,4 +1,4 @@
-"""What the options of other decoders are called here: of transformers, CTranslate2, fairseq and vLLM, and of others."""
+"""Names here for the options of other decoders: of transformers, CTranslate2, fairseq, vLLM and others."""
 
 _NAMES = {
     "beam_size": "num_beams beam_width beam beams width beam_num",

@@ -42,7 +42,7 @@ OnSelected: TypeAlias = Callable[[LoD, LoD, Array, BeamState], tuple[LoD | Array
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Options:
-    """What `beam_search` and `BeamDecoder` take by keyword; `beam_search` says what each is.
+    """Keywords of `beam_search` and `BeamDecoder`; `beam_search` describes each.
 
     A new option is a field here and a line there.
     """
@@ -96,7 +96,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class More:
-    """What `BeamDecoder.add` takes by keyword: options that sources may have of their own; None: as the others."""
+    """Keywords of `BeamDecoder.add`: options that sources may have of their own; None: as the others."""
 
     start: Whole | None = None
     prompt: object = None
@@ -121,14 +121,14 @@ class More:
 
 
 def _each(name: str, value: object) -> bool:
-    """Is this an option with one value for each source?"""
+    """Tell whether this is an option with one value for each source."""
     if name == "end":
         return is_own(value)
     return value.each if isinstance(value, Sample) else has_items(value)
 
 
 def per_source(options: Options, n: int | None) -> Sources:
-    """What the options say of each of `n` sources; where that is None, the start tokens say how many there are."""
+    """Spread the options over `n` sources; where that is None, the start tokens say how many there are."""
     prompts = None if options.prompt is None else prompts_of(options.prompt)
     start = _starts(options, prompts, n)
     n = start.size
@@ -201,7 +201,7 @@ R = TypeVar("R")
 def with_options(
     made: Callable[P, Made],
 ) -> Callable[[Callable[[A, B, Made], R]], Callable[Concatenate[A, B, P], R]]:
-    """Have a function, whose last argument is an `Options` or the like, take the fields of those as keywords.
+    """Let a function, whose last argument is an `Options` or the like, take the fields of those as keywords.
 
     They are in its signature, and type checkers know them.  An unknown one is refused, with a TypeError that says what
     it is called here.

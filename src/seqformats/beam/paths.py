@@ -31,7 +31,7 @@ Step = dict[Key, Leaf]
 
 
 class Paths:
-    """What a search remembers of its steps: where it is traced, or keeps something, the nodes of the rows of each."""
+    """Memory of the steps of a search: where it is traced, or keeps something, the nodes of the rows of each."""
 
     def __init__(self, *, traced: bool) -> None:
         self.traced = traced
@@ -42,7 +42,7 @@ class Paths:
         self._steps = 0
 
     def read(self, kept: object, rows: int, place: Place) -> Step | None:
-        """What a step gives to keep, one array or some in tuples, lists and dicts; None where it keeps nothing."""
+        """Read what a step gives to keep, one array or some in tuples, lists and dicts; None where it keeps nothing."""
         if kept is None and self._like is None:
             return None
         found: Step = {}
@@ -92,7 +92,7 @@ class Paths:
         self.nodes = [x - cut for x in self.nodes[steps:]]
 
     def rows(self, tree: Tree, trail: Trail) -> Array | None:
-        """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks."""
+        """Find the row of its step in which each token was chosen, hypothesis by hypothesis; None where nobody asks."""
         if not self.traced and self._like is None:
             return None
         last, begun, inner = trail
@@ -107,7 +107,7 @@ class Paths:
         return rows
 
     def packed(self, rows: Array, trail: Trail, outer: Structure) -> Any:
-        """What was kept where each token was chosen: in the containers of the first step, `LoD` like the tokens."""
+        """Gather what was kept where each token was chosen: in the first step's containers, `LoD` like the tokens."""
         if self._like is None:
             return None
         ways, levels = _by_step(rows, trail), (outer, trail.inner)
@@ -115,7 +115,7 @@ class Paths:
         return _filled(self._form, (), found)
 
     def first(self, rows: Array, trail: Trail) -> Leaf:
-        """Of the arrays that were kept the first one where each token was chosen."""
+        """Gather the first array that was kept, where each token was chosen."""
         assert self._like is not None
         key, leaf = next(iter(self._like.items()))
         return Leaf(leaf.library, self._along(leaf, key, _by_step(rows, trail)))
@@ -151,7 +151,7 @@ def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:
 
 
 def _filled(x: Any, path: Key, found: Mapping[Key, object]) -> Any:
-    """The same containers with other leaves."""
+    """Rebuild the containers with other leaves."""
     if isinstance(x, dict):
         return {key: _filled(value, (*path, key), found) for key, value in x.items()}
     if isinstance(x, (tuple, list)):

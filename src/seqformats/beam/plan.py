@@ -1,4 +1,4 @@
-"""What may follow each row, as the kernels read it."""
+"""Limits on what may follow each row, as the kernels read them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Edit(NamedTuple):
 
 
 class Plan:
-    """What may follow each row: the tokens that alone are allowed, and those whose log-probability changes.
+    """Limits on what follows each row: the tokens that alone are allowed, and those whose log-probability changes.
 
     A `Running` constraint says here, at each step, what it forbids; all that is said holds together.
 
@@ -115,7 +115,7 @@ class Plan:
             )
 
     def _common(self, begin: Array, end: Array, tokens: Array) -> tuple[Array, Array, Array]:
-        """What these allow and those before."""
+        """Intersect what these allow with what was allowed before."""
         rows_before, places_before = spread(self.allowed_from, self.allowed_to)
         rows, places = spread(begin, end)
         before, now = rows_before * self.width + self.allowed[places_before], rows * self.width + tokens[places]
@@ -170,7 +170,7 @@ class Plan:
         self.words = words_of(self.width, 64)
 
     def of(self, rows: Array) -> Plan:
-        """What is said of these rows, which rise, before there is a mask."""
+        """Take the plan of these rows, which rise, before there is a mask."""
         plan = Plan(rows.size, self.width)
         if self.allowed_from.size:
             plan.allowed_from, plan.allowed_to = self.allowed_from[rows], self.allowed_to[rows]
@@ -184,7 +184,7 @@ class Plan:
 
     @classmethod
     def joined(cls, plans: Sequence[tuple[Plan | None, int]], width: int) -> Plan:
-        """What several say, each of so many rows, before there is a mask; None says nothing."""
+        """Join several plans, each of so many rows, before there is a mask; None says nothing."""
         found = cls(sum(rows for _, rows in plans), width)
         limits, allowed, row, place = [], [found.allowed], 0, 0
         for plan, rows in plans:
@@ -204,7 +204,7 @@ class Plan:
         return found
 
     def bans(self) -> Plan:
-        """The same without what only changes a log-probability."""
+        """Leave out what only changes a log-probability."""
         twin = copy.copy(self)
         banned = self.addends == -np.inf
         twin.addends, twin.factors, twin.divisors, twin.edited = (
@@ -234,7 +234,7 @@ class Plan:
         return value * self.factors[place] if value > -np.inf else value
 
     def done(self) -> Plan:
-        """The same with all changes in the order in which `limits` gives them."""
+        """Put all changes into the order in which `limits` gives them."""
         if self._edits:
             rows, tokens, *edits = (np.concatenate(parts) for parts in zip(*self._edits, strict=True))
             places = rows * self.width + tokens
@@ -253,7 +253,7 @@ class Plan:
 
     @property
     def limits(self) -> Limits:
-        """In the form that kernels read."""
+        """Give the limits in the form that kernels read."""
         return Limits(
             self.addends,
             self.factors,
@@ -297,5 +297,5 @@ def spread(begin: Array, end: Array) -> tuple[Array, Array]:
 
 
 def words_of(width: int, bits: int) -> int:
-    """How many words of so many bits hold one for each token."""
+    """Count the words of so many bits that hold one bit for each token."""
     return -(-width // bits)

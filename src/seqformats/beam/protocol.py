@@ -1,4 +1,4 @@
-"""What a limit on hypotheses is, ready-made or one of a user's own."""
+"""The protocol of a limit on hypotheses, ready-made or one of a user's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Constraint:
     """
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """For `n` sources, of which source i ends with one of ``ends[i]``."""
+        """Begin a search for `n` sources, of which source i ends with one of ``ends[i]``."""
         raise NotImplementedError(f"{type(self).__name__} has no method begin(n, ends), which returns a Running")
 
 

@@ -1,4 +1,4 @@
-"""What a search shows: its state at every step, its hypotheses in the end, and its trace."""
+"""Results of a search: its state at every step, its hypotheses in the end, and its trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernels of decoding take: arrays that belong together, under their names.
+"""Arguments of the kernels of decoding: arrays that belong together, under their names.
 
 Each class is one argument of a kernel, on every device.  Nothing is imported here that a kernel could not import.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Limits(NamedTuple):
-    """What may follow each row; see `plan.Plan`, which makes it.
+    """Limits on what may follow each row; see `plan.Plan`, which makes them.
 
     Row r goes on with ``allowed[allowed_from[r]:allowed_to[r]]`` alone, which rise, unless ``allowed_from[r]`` is -1 or
     there are no such arrays.  The tokens ``edited[edited_at[r]:edited_at[r + 1]]``, which rise too, have their
@@ -41,7 +41,7 @@ class Limits(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What the model has said of each row."""
+    """Scores that the model has given each row."""
 
     items: Array  # (rows * width,) float32, the scores of every token
     running: Array  # (rows,) float32, the score of each row so far
@@ -78,7 +78,7 @@ class Lists(NamedTuple):
 
 
 class RowWork(NamedTuple):
-    """What a GPU has found of each row, from which it chooses the candidates of the beams.
+    """Results of a GPU for each row, from which it chooses the candidates of the beams.
 
     It is in the array of the results, of int64.  First are these: how many there are in each list, the ids of all
     lists, and the bits of the values.  Behind them is a list of keys for each row, the best first, and for each again
@@ -97,7 +97,7 @@ class RowWork(NamedTuple):
 
 
 class Warp(NamedTuple):
-    """How the distribution of a row is changed before a token is drawn; see `drawing`."""
+    """Changes of the distribution of a row before a token is drawn; see `drawing`."""
 
     numbers: Array  # (4,) float32: 1 / temperature, top_p, log(min_p), typical; 1, 1, -inf and 1 change nothing
     top_k: int  # 0 for all
@@ -113,7 +113,7 @@ class Draws(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What becomes of rows of scores."""
+    """Results of rows of scores."""
 
     tokens: Array  # (2 * draws,) float64: scores of the hypotheses with the token; tokens, -1 for none, -2 in a bad row
     warped: Array  # (rows * width,) float32: the log-probabilities that are drawn from; or empty
@@ -189,14 +189,14 @@ class Rows(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """Where the rows of a step are written: room for more than there will be."""
+    """Memory for the rows of a step: for more than there will be."""
 
     numbers: Table  # (4, most): parents, tokens, nodes and source of `Rows`
     scores: Grid  # (2, most) float32: values and keys
 
 
 class Terms(NamedTuple):
-    """How a search decides, in numbers; most are those of a `rules.Rule` or a `rules.Prune`."""
+    """Numbers by which a search decides; most are those of a `rules.Rule` or a `rules.Prune`."""
 
     first_only: int
     at_limit: int
@@ -213,7 +213,7 @@ class Terms(NamedTuple):
 
 
 class Prefixes(NamedTuple):
-    """What a step of `beam_step` reads."""
+    """Arrays that a step of `beam_step` reads."""
 
     scores: Array  # (rows * width,) the candidates of each prefix
     ids: Integers  # (rows * width,) their tokens; empty where the column is the token
@@ -222,7 +222,7 @@ class Prefixes(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """What a step of `beam_step` writes; source s has the places from ``s * places`` on."""
+    """Arrays that a step of `beam_step` writes; source s has the places from ``s * places`` on."""
 
     values: Array
     tokens: Integers

@@ -1,4 +1,4 @@
-"""What tells the beam searches of different decoders apart: a table, read by one loop."""
+"""Rules that tell the beam searches of different decoders apart: a table, read by one loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPEN, FULL, NEVER, COUNT, TOP, BOUND, EMPTY = range(7)  # see Rule.stop
 
 
 class Rule(NamedTuple):
-    """How finished hypotheses are kept and scored, and when a source is done; k is its beam size.
+    """Rule by which finished hypotheses are kept and scored, and a source is done; k is its beam size.
 
     Those from `first_only` to `stop` go to the kernel `advance_beams`, as `rows.Terms`.
     """
@@ -94,7 +94,7 @@ def rule_of(name: object, early_stopping: object, patience: object) -> Rule:
 
 @dataclass(frozen=True)
 class Prune:
-    """Which candidates of a source are dropped, however many places its beam has.
+    """Limits below which candidates of a source are dropped, however many places its beam has.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Prune:
         is_flag(self.safe, "safe")
 
     def thresholds(self) -> Array:
-        """How far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
+        """Measure how far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
         far = math.inf if self.absolute is None else number(self.absolute, "absolute")
         if self.relative is not None:
             far = min(far, -math.log(number(self.relative, "relative")))

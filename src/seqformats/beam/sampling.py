@@ -124,14 +124,14 @@ class Sample:
         self.replacement = bool(replacement)
 
     def draws_like(self, other: Sample | None) -> bool:
-        """Does another one draw in the same way, whatever its seeds?"""
+        """Tell whether another one draws in the same way, whatever its seeds."""
         if type(other) is not type(self) or other.replacement != self.replacement:
             return False
         same = other._warp.top_k == self._warp.top_k and (other._warp.numbers == self._warp.numbers).all()
         return bool(same)
 
     def begin(self, sizes: Array, first: int = 0) -> Drawing:
-        """For so many draws of each source, the first of which has this number."""
+        """Begin so many draws of each source, the first of which has this number."""
         n = sizes.size
         if self.each and self._seeds.size != n:
             raise COUNTS(f"there are {self._seeds.size} seeds, but {n} sources")

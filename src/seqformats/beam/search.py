@@ -21,7 +21,7 @@ NOTHING_APART = Apart(_NONE, _NONE, _NONE)
 
 
 class Search:
-    """All that a search keeps on the host, whatever the device of the scores."""
+    """State of a search on the host, whatever the device of the scores."""
 
     def __init__(self, sources: Sources, rule: Rule, prune: Prune, groups: int, n_best: int, *, apart: bool) -> None:
         """`apart`: are ends apart from other candidates, under a rule that keeps k of these?"""
@@ -48,13 +48,13 @@ class Search:
 
     @property
     def asked(self) -> Array:
-        """How many rows of each source the model was asked for."""
+        """The number of rows of each source that the model was asked for."""
         asked: Array = self.beams.asked.reshape(-1, self._groups).sum(1)
         return asked
 
     @property
     def done(self) -> Array:
-        """Is each source done?"""
+        """Truth of each source being done."""
         done: Array = (self.beams.begin == self.beams.end).reshape(-1, self._groups).all(1)
         return done
 
@@ -86,7 +86,7 @@ class Search:
         )
 
     def _set(self, sources: Sources, beams: Beams, finished: Finished) -> None:
-        """Have these sources, and what has finished in the first ones of their beams."""
+        """Set the sources, and what has finished in the first ones of their beams."""
         self.sources, self.beams = sources, beams
         self.begun: Array = beams.begun[:: self._groups]  # how many steps had been made before the first one of each
         places = max(finished.places, int((beams.enough + beams.width).max(initial=2)))
@@ -239,7 +239,7 @@ class Search:
         return Found(source, nodes, self.nodes.tree().values[nodes] if self._by_node else scores)
 
     def lengths(self, source: Array, nodes: Array) -> Array:
-        """How many tokens hypotheses have, by their sources and last nodes."""
+        """Count the tokens of hypotheses, by their sources and last nodes."""
         lengths: Array = np.maximum(self.nodes.steps_of(nodes) - self.begun[source], 0)
         return lengths
 
@@ -249,7 +249,7 @@ class Search:
         return Trail(found.last, begun, Structure.of_lengths(self.lengths(found.source, found.last)))
 
     def ended(self, source: Array, last: Array) -> Array:
-        """Which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
+        """Tell which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
         tokens, (of, ends) = self.nodes.tree().tokens[last], self._ends
         width = int(max(tokens.max(initial=0), ends.max(initial=0))) + 1
         return is_among(source * width + tokens, of * width + ends)

@@ -1,4 +1,4 @@
-"""From the scores of a model to the candidates of a step: limits, hooks, and the ways of choosing."""
+"""Choose the candidates of a step from the scores of a model: limits, hooks, and the ways of choosing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .step import no_gradient_error
 
 
 class Begun(NamedTuple):
-    """What the search of some sources needs."""
+    """State that the search of some sources needs."""
 
     cohort: Cohort
     drawing: Drawing | None
 
 
 class Selection:
-    """How one search chooses candidates.
+    """Chooses the candidates of one search.
 
     DiverseGroups, LexicalConstraints and sampling choose in ways of their own, of which there is one at most.
     """
@@ -63,7 +63,7 @@ class Selection:
         """Below so many bytes of scores a step is one call."""
 
     def begun(self, options: Options, sources: Sources, first: int) -> Begun:
-        """What the search of some sources needs, the first of which has this number; nothing has changed yet."""
+        """Begin the search of some sources, the first of which has this number; nothing has changed yet."""
         if (sources.width % self.groups).any():
             wrong = int(sources.width[sources.width % self.groups > 0][0])
             raise RANGE(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
@@ -84,7 +84,7 @@ class Selection:
         self._last_end = self._first.cohort.last_end
 
     def more(self, options: Options, sources: Sources, first: int) -> Begun:
-        """What other sources need, as `begun` has it; ConversionError unless they are searched in the same way."""
+        """Begin with other sources, as `begun` does; ConversionError unless they are searched in the same way."""
         before, now = self._options.sampling, options.sampling
         if (before is None) != (now is None) or (before is not None and not before.draws_like(now)):
             raise TOGETHER("sources that are added draw like the others: a Sample may have other seeds alone")
@@ -132,7 +132,7 @@ class Selection:
             raise TOGETHER('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
     def _lists_apart(self, sources: Sources) -> bool:
-        """Are ends listed apart from other candidates?
+        """Tell whether ends are listed apart from other candidates.
 
         Not where anything else than the rule looks at all candidates together.
         """
@@ -145,7 +145,7 @@ class Selection:
         return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
     def _in_one_call(self) -> bool:
-        """May one kernel choose and advance, where scores are on the host, since nobody looks at what is between?"""
+        """Tell whether one kernel may choose and advance on the host: nobody looks at what is between."""
         hooks = self.hooks
         looks = hooks.on_scores or hooks.on_candidates or hooks.on_selected
         own = self._sample is not None or self._lexical or self._diverse is not None
@@ -167,7 +167,7 @@ class Selection:
         return found
 
     def _query(self, scores: object, search: Search, state: BeamState) -> Query:
-        """What to choose from: scores, as hooks have changed them, and what may follow."""
+        """Make the query to choose from: scores, as hooks have changed them, and what may follow."""
         live = search.live
         library, x = self._scores(scores, live)
         plan = self._plan(state, live, x.shape[1])
@@ -215,14 +215,14 @@ class Selection:
         return library, x
 
     def _changed_scores(self, given: object, library: Library, x: Array, live: Live) -> Array:
-        """What a hook has made of the log-probabilities."""
+        """Read what a hook has made of the log-probabilities."""
         found, y = self._scores(given, live)
         if found is not library or tuple(y.shape) != tuple(x.shape):
             raise RESULT(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
         return y
 
     def _plan(self, state: BeamState, live: Live, width: int) -> Plan | None:
-        """What may follow; None where anything may."""
+        """Plan what may follow; None where anything may."""
         plan = self._cohorts.plan(width)
         if self.hooks.on_mask:
             plan = plan or Plan(live.source.size, width)
@@ -242,7 +242,7 @@ class Selection:
         return self._best(query, search, state)
 
     def _best(self, query: Query, search: Search, state: BeamState) -> Candidates:
-        """Those of some beams, each with its limits."""
+        """Choose the candidates of some beams, each with its limits."""
         if self.hooks.on_candidates:
             return self.hooks.of_rows(query, self.prune.per_parent, search.live, search.sources.n, state)
         return candidates.select(query, self.prune.per_parent)

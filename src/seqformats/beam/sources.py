@@ -17,7 +17,7 @@ from .prompts import side_by_side
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What the options say of each source; arrays ``(n,)``."""
+    """Options of each source; arrays ``(n,)``."""
 
     start: Array  # the first token
     width: Array  # the size of its beam
@@ -29,12 +29,12 @@ class Sources:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """The number of sources."""
         return int(self.start.size)
 
     @once
     def ends_at(self) -> Array:
-        """Where the ends of each source begin among all."""
+        """Places where the ends of each source begin among all."""
         return np.cumsum([0, *[e.size for e in self.ends]]).astype(np.int64)
 
     @once
@@ -48,7 +48,7 @@ class Sources:
         return None if self.prompts is None else side_by_side(self.prompts)
 
     def and_more(self, more: Sources) -> Sources:
-        """These, and others behind them."""
+        """Join these sources, and others behind them."""
         arrays = {name: np.concatenate([getattr(part, name) for part in (self, more)]) for name in _ARRAYS}
         prompts = self.prompts
         if prompts is not None and more.prompts is not None:
@@ -56,7 +56,7 @@ class Sources:
         return replace(self, ends=[*self.ends, *more.ends], prompts=prompts, **arrays)
 
     def of(self, kept: Array) -> Sources:
-        """Those with these places."""
+        """Take the sources at these places."""
         arrays = {name: getattr(self, name)[kept] for name in _ARRAYS}
         prompts = None if self.prompts is None else self.prompts[kept]
         return replace(self, ends=[self.ends[i] for i in kept.tolist()], prompts=prompts, **arrays)

@@ -19,7 +19,7 @@ from .rows import Prefixes, Selected
 
 @dataclass(frozen=True, eq=False)
 class BeamStep:
-    """What `beam_step` has selected.
+    """Candidates that `beam_step` has selected.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def no_gradient(x: object) -> None:
 
 
 def no_gradient_error() -> TypeError:
-    """What to say of arrays that ask for a gradient."""
+    """Make the error for arrays that ask for a gradient."""
     return NO_GRADIENT("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
 
 

@@ -25,12 +25,12 @@ def tokens_of(values: object, what: str) -> Array:
 
 
 def is_token(x: object) -> bool:
-    """Is this one number, and no sequence?"""
+    """Tell whether this is one number, and no sequence."""
     return not isinstance(x, (list, tuple)) and not (is_array(x) and len(shape_of(x)))
 
 
 def is_nested(given: object) -> bool:
-    """Are these sequences of tokens for each source, and not for all?"""
+    """Tell whether these are sequences of tokens for each source, and not for all."""
     if is_own(given):
         return len(given._levels) > 1
     lists = (list, tuple)
@@ -38,7 +38,7 @@ def is_nested(given: object) -> bool:
 
 
 def one_by_one(given: Any) -> Any:
-    """What holds tokens, or sequences of them, one by one; an array on the host."""
+    """Split what holds tokens, or sequences of them, into one by one; an array on the host."""
     if is_array(given):
         given = to_host(given)
         if given.ndim < 1:
@@ -59,7 +59,7 @@ def token_lists(given: object, what: str) -> list[Array]:
 
 
 def token_batch(given: object, what: str) -> Ragged[Array]:
-    """The same in one array; those of an encoding are never apart."""
+    """Put sequences of tokens into one array; those of an encoding are never apart."""
     if is_own(given):
         batch = convert(given, Ragged)
         return Ragged._sealed(tokens_of(batch.data, what), batch._structure)

@@ -101,7 +101,7 @@ class Trie:
 
 
 def _numbered(keys: Array, bound: int) -> tuple[Array, Array]:
-    """What ``np.unique(keys, return_inverse=True)`` gives of keys from 0 to below `bound`.
+    """Give what ``np.unique(keys, return_inverse=True)`` gives of keys from 0 to below `bound`.
 
     A key and its place in one number are sorted several times as fast as places by their keys.
     """

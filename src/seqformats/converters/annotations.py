@@ -1,4 +1,4 @@
-"""What a type checker knows of conversions: which options each target has; nothing here is checked at run time."""
+"""Types of conversions for type checkers: the options of each target; nothing here is checked at run time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OtherDataclass(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __sizeof__(self) -> int:
-        """As every object has it."""
+        """Measure the object, as every object does."""
 
 
 Registered = TypeVar("Registered", bound=OtherDataclass)

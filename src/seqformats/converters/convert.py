@@ -359,7 +359,7 @@ def _run(leg: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
 
 
 def copied(x: object) -> Any:
-    """The same encoding over copies of its arrays; the structure is read-only and stays."""
+    """Copy the arrays of an encoding; the structure is read-only and stays."""
     if isinstance(x, (list, tuple)):
         return _copied_lists(x)
     if isinstance(x, Pairs):
@@ -422,7 +422,7 @@ def restored(dy: Encoding, x: E) -> E:
 
 
 def without_padding(x: T) -> T:
-    """The same encoding with zeros for padding, itself where it has none."""
+    """Put zeros into the padding of an encoding; it is itself where it has none."""
     return cast(T, convert(x, cast(Any, type(x)), fill=0)) if isinstance(x, Encoding) and x._padding() else x
 
 

@@ -193,7 +193,7 @@ def enter(kind: type[Encoding], others: Iterable[type[Encoding]]) -> None:
 
 
 def _mover(kind: type[Encoding]) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """What moves rows to an encoding, and its options."""
+    """Make the function that moves rows to an encoding, and name its options."""
     if kind in _TO:
         return _TO[kind]
 

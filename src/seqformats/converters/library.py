@@ -1,4 +1,4 @@
-"""The same batch in another array library, on another device, in another dtype; the structure is shared."""
+"""Bring a batch to another array library, device or dtype; the structure is shared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def brought(x: Any, library: object, dtype: DType) -> Any:
 
 
 def in_library(name: object) -> Change:
-    """What brings an array to the library of this name, over the same memory where both can reach it."""
+    """Make a function that brings an array to the library of this name, over the same memory where that can be."""
     target = library_named(name)
 
     def change(library: Library, x: Array) -> Array:
@@ -56,7 +56,7 @@ def in_library(name: object) -> Change:
 
 
 def in_dtype(dtype: DType) -> Change:
-    """What casts an array to a dtype of its library, of another, or a name of NumPy's."""
+    """Make a function that casts an array to a dtype of its library, of another, or a name of NumPy's."""
 
     def change(library: Library, x: Array) -> Array:
         return cast(library, x, dtype_in(library, dtype))

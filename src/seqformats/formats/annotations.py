@@ -1,4 +1,4 @@
-"""What annotations are made of: arrays and numbers as users have them, and the type of an encoding's data.
+"""Parts of annotations: arrays and numbers as users have them, and the type of an encoding's data.
 
 Nothing here is checked when a program runs.
 """
@@ -18,7 +18,7 @@ class Shaped(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Of that library."""
+        """The dtype in that library."""
 
 
 # The arrays that hold the items of an encoding: those of PyTorch in ``sf.Ragged[torch.Tensor]``, any in ``sf.Ragged``.

@@ -1,4 +1,4 @@
-"""What is no encoding yet: arrays or numbers in lists and tuples, and columns of other libraries."""
+"""Batches that are no encoding yet: arrays or numbers in lists and tuples, and columns of other libraries."""
 
 from __future__ import annotations
 

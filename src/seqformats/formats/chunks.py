@@ -20,7 +20,7 @@ cover_chunks = kernel("cover_chunks")
 
 
 class Cover(NamedTuple):
-    """Which chunks hold the items of the sequences that they are of, in runs of items that the same chunks hold.
+    """Chunks that hold the items of their sequences, in runs of items that the same chunks hold.
 
     Row r of the sequences, which is in run u, is row ``r + shifts[c]`` of the chunks, for each of the ``counts[u]``
     chunks c from ``first[u]`` on.
@@ -33,7 +33,7 @@ class Cover(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many chunks hold an item, at most."""
+        """The number of chunks that hold an item, at most."""
         return int(self.counts.max(initial=0))
 
     @property
@@ -43,7 +43,7 @@ class Cover(NamedTuple):
 
 
 class Origin:
-    """What chunks are of; all batches over the same chunks share one."""
+    """Origin of chunks; all batches over the same chunks share one."""
 
     __slots__ = ("cover", "levels", "starts", "whole")
 
@@ -58,7 +58,7 @@ class Origin:
         self.whole = whole
 
     def __getattr__(self, name: str) -> Any:
-        """What has not been asked for yet."""
+        """Make what has not been asked for yet."""
         if name != "cover":
             raise AttributeError(f"an Origin has no {name}")
         chunks, items = self.levels[-2:]
@@ -86,7 +86,7 @@ class Origin:
         return f"{where}, and its {items.lengths[c]} items end before the {items.lengths[c - 1]} from {before} on do"
 
     def chosen(self, levels: tuple[Structure, ...], pick: Any) -> Origin:
-        """Of some outermost sequences, whose levels these are; ``pick(x)`` gives them of a `LoD`."""
+        """Choose some outermost sequences, whose levels these are; ``pick(x)`` gives them of a `LoD`."""
         starts = pick(LoD._over(self.starts, self.levels[:-1])).data
         above = self.levels[:-2]
         whole = pick(LoD._over(self.whole.lengths, above)) if above else pick(self.whole.lengths)
@@ -209,5 +209,5 @@ class Chunks(_Cut[Data]):
 
 
 def origin_of(x: object) -> Origin | None:
-    """What a batch knows of where its sequences are from; None where it has no such record."""
+    """Give the record of where the sequences of a batch are from; None where it has none."""
     return x._origin if isinstance(x, Chunks) else None

@@ -1,4 +1,4 @@
-"""What an index means: one sequence, some of them, a range."""
+"""Meaning of an index: one sequence, some of them, a range."""
 
 import numpy as np
 

@@ -52,7 +52,7 @@ class LateStructure(Structure):
         return super().__getattr__(name)
 
     def arrived(self) -> Structure:
-        """The same, all of it on the host; StructureError where the offsets are none, or too long."""
+        """Bring all of it to the host; StructureError where the offsets are none, or too long."""
         if not self.late:
             return self._arrived
         library, there = self._there
@@ -76,7 +76,7 @@ class LateStructure(Structure):
 def structure_within(
     values: object, what: str, rows: int | None, longest: object, trusted: bool, cumulated: bool
 ) -> Structure:
-    """That of offsets, or of lengths: where they are trusted and on a device it is late, else all of it is checked.
+    """Make a structure of offsets or lengths: late where they are trusted and on a device, else checked as a whole.
 
     StructureError for an impossible `longest`, and where what is trusted comes without one.
     """
@@ -120,7 +120,7 @@ def offsets_of(library: Library, lengths: Array) -> Array:
 
 
 def of_mask(library: Library, mask: Array) -> LateStructure:
-    """That of a mask ``(n, width)`` on a device, of whose rows each has its ones at the same end."""
+    """Make the structure of a mask ``(n, width)`` on a device, whose rows have their ones at the same end."""
     n, width = mask.shape
     name, dtype = library.dtype_name(mask.dtype), library.dtype("int64")
     if name not in ("bool", "uint8", "int8", "int32", "int64"):

@@ -31,7 +31,7 @@ SecondOrder = Callable[[Any, Any], Any]
 
 
 class ShapeDtype:
-    """What is remembered of an array that need not be kept: its shape and dtype."""
+    """Shape and dtype of an array that need not be kept."""
 
     __slots__ = ("dtype", "shape")
 
@@ -57,7 +57,7 @@ def leaves(x: object) -> list[Any]:
 
 
 def _leaves_of_lists(x: Sequence[Any]) -> list[Array]:
-    """Those of lists in lists, to any depth."""
+    """List the leaves of lists in lists, to any depth."""
     if any(isinstance(part, (list, tuple)) for part in x):
         check_finite(x)
     found: list[Array] = []
@@ -130,7 +130,7 @@ def without_data(x: object) -> Any:
 
 
 def _shape_of(x: Any, shape: Shape, dtype: DType) -> Any:
-    """What is remembered of an array that had this shape and dtype."""
+    """Remember an array that had this shape and dtype."""
     if 0 in shape and not isinstance(x, ShapeDtype) and x.shape == shape:
         return library_of(x).alias(x)
     return ShapeDtype(shape, dtype)
@@ -193,7 +193,7 @@ def wants_grad(x: object) -> bool:
 
 
 def _asks(x: Encoding) -> bool:
-    """The same of an encoding: one library, so a look at one array is mostly enough."""
+    """Tell whether an encoding asks: it has one library, so a look at one array is mostly enough."""
     sample = x._sample()
     if type(sample) is np.ndarray:
         return False
@@ -259,12 +259,12 @@ class Connected:
 
     @property
     def leads(self) -> list[int]:
-        """How many axes of each array that was put in stand before those of an item."""
+        """The number of axes of each input array before those of an item."""
         return _leads(self.x)
 
     @property
     def made(self) -> list[int]:
-        """The same of the results, once there are some."""
+        """The number of axes of each result before those of an item, once there are results."""
         return [1] if self.result is None else _leads(self.result)
 
     def forget(self) -> None:
@@ -318,7 +318,7 @@ class Connected:
 
 
 def _leads(x: object) -> list[int]:
-    """How many axes of each leaf stand before those of an item; of rows one."""
+    """Count the axes of each leaf before those of an item; of rows one."""
     if isinstance(x, Encoding):
         return [x._lead] * len(x._leaves())
     if isinstance(x, (list, tuple)):

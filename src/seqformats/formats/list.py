@@ -110,7 +110,7 @@ class List(Encoding[Data]):
         return library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None
 
     def _addresses(self, items: tuple[Any, ...], lengths: Array) -> Array:
-        """Where some of its arrays begin, after a look at whether they are still what was validated."""
+        """Give the addresses of some of its arrays, after a look at whether they are still what was validated."""
         library = library_of(self._sample())
         scanned = scan(items)
         if scanned is not None and items[0].dtype == self._dtype and items[0].shape[1:] == self._shape[1:]:

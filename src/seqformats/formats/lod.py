@@ -302,7 +302,7 @@ class LoD(_Deep[Data]):
         return made
 
     def _form(self, longest: int = 0) -> tuple[tuple[Structure, ...]]:
-        """Its levels."""
+        """Give the levels."""
         return (self._levels,)
 
     @classmethod

@@ -180,7 +180,7 @@ class Masked(Encoding[Data]):
         return self._structure.in_rooms(self._shape[1], self.side)
 
     def _form(self, longest: int = 0) -> tuple[int, str]:
-        """Its width, and the side of its padding."""
+        """Give the width, and the side of the padding."""
         return max(self._shape[1], longest), self.side
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What tensors have and batches of them too: to another device or dtype, pinned, detached, shared.
+"""Methods of tensors that batches of them have too: to another device or dtype, pinned, detached, shared.
 
 And what encodings have alone: their structure may go to a device ahead of the kernels that need it there.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What a call of `to` asks for; None: as it is."""
+    """Wishes of a call of `to`; None: as it is."""
 
     device: object
     dtype: DType
@@ -48,7 +48,7 @@ class Movable:
     _with_data: Callable[[Shaped], Self]
 
     def to(self, *args: object, **options: object) -> Self:
-        """The same batch on another device, or in another dtype, as ``tensor.to`` has it.
+        """Move the batch to another device, or cast it to another dtype, as ``tensor.to`` does.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Movable:
         return self._each(lambda leaf: _sent(library_of(leaf), leaf, wanted))
 
     def cpu(self) -> Self:
-        """The same batch on the host: ``x.to("cpu")``.
+        """Move the batch to the host: ``x.to("cpu")``.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class Movable:
         return self.to("cpu")
 
     def cuda(self, device: object = None, non_blocking: bool = False) -> Self:
-        """The same batch on a GPU: ``x.to("cuda")``.
+        """Move the batch to a GPU: ``x.to("cuda")``.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Movable:
         return self.to(where, non_blocking=non_blocking)
 
     def detach(self) -> Self:
-        """The same batch outside the graph of its gradients; its memory is shared.
+        """Take the batch out of the graph of its gradients; its memory is shared.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class Movable:
         return self
 
     def pin_memory(self, device: object = None) -> Self:
-        """The same batch in page-locked memory, from which tensors go to a GPU while the host goes on.
+        """Move the batch to page-locked memory, from which tensors go to a GPU while the host goes on.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class Movable:
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """As pickles do it, through the constructor; in PyTorch only the leaves of a graph can be copied so."""
+        """Copy as pickles do, through the constructor; in PyTorch only the leaves of a graph can be copied so."""
         reduced: Any = self.__reduce__()
         make, values = reduced[:2]
         try:
@@ -328,7 +328,7 @@ class Movable:
         return copied
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
-        """The same with every array changed, itself where none is; shapes stay."""
+        """Change every array, and give itself where none changes; shapes stay."""
         self._look()
         leaves = self._leaves()
         if not leaves:  # a list of no arrays, which says what they would be
@@ -340,7 +340,7 @@ class Movable:
         return self if same else self._with(changed)
 
     def _checked(self, method: str, more: str = "", what: str = "") -> list[Any]:
-        """Its arrays, which have this method; else TypeError."""
+        """List the arrays, which have this method; else TypeError."""
         self._look()
         leaves = self._leaves()
         for leaf in leaves or [self._sample()]:

@@ -151,7 +151,7 @@ class Packed(Encoding[Data]):
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure) -> Self:
-        """Its rows are in the order of `structure`."""
+        """Make one whose rows are in the order of `structure`, without a check."""
         order = structure.order
         x: Any = _open()
         x.data = data
@@ -186,7 +186,7 @@ _open = opened(Packed)
 
 
 class PackedSequence(Protocol):
-    """What is read of PyTorch's."""
+    """Fields that are read of PyTorch's."""
 
     data: Any
     batch_sizes: Any

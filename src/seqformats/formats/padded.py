@@ -95,7 +95,7 @@ class Padded(Encoding[Data]):
         return self._structure.by_steps
 
     def _form(self, longest: int = 0) -> tuple[int]:
-        """How many steps."""
+        """Give the number of steps."""
         return (max(self._shape[0], longest),)
 
     @classmethod
@@ -107,7 +107,7 @@ class Padded(Encoding[Data]):
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure, steps: int | None = None) -> Self:
-        """Its columns are in the order of `structure`."""
+        """Make one whose columns are in the order of `structure`, without a check."""
         order, steps = structure.order, data.shape[0]
         size_at_t = order.size_at_t
         if steps != size_at_t.size:

@@ -106,7 +106,7 @@ class Pairs(Movable):
 
     @property
     def device(self) -> str:
-        """Where the first member lives."""
+        """The device of the first member."""
         if is_array(self.one):
             library, array = adopt(self.one)
             return library.device(array)
@@ -136,7 +136,7 @@ def is_encoding(x: object) -> bool:
 
 
 def count(x: object) -> int:
-    """How many sequences, of a user's dataclass too."""
+    """Count the sequences, of a user's dataclass too."""
     return len(x if isinstance(x, (Encoding, Pairs)) or is_array(x) else registry.service("as_own")(x))
 
 

@@ -34,7 +34,7 @@ class Box(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What there is to draw, in units of items."""
+    """Boxes and texts to draw, in units of items."""
 
     title: str
     note: str
@@ -46,7 +46,7 @@ class Picture(NamedTuple):
 
 
 def picture(x: Any) -> Picture:
-    """Of an `Encoding`, which imports this module when it is to be drawn."""
+    """Lay out the picture of an `Encoding`, which imports this module when it is to be drawn."""
     structure = x._structure
     n = structure.n
     boxes = _boxes(x)

@@ -306,7 +306,7 @@ _open, _late = opened(Ragged), without_lengths(Ragged)
 def structure_within(
     values: Integers, what: str, rows: int, longest: SupportsIndex | None, trusted: bool, cumulated: bool
 ) -> Structure:
-    """That of offsets, or of lengths, with what the caller says of them."""
+    """Make the structure of offsets, or of lengths, with what the caller says of them."""
     if longest is not None or trusted:
         found: Structure = imported(".late", __package__).structure_within(
             values, what, rows, longest, trusted, cumulated

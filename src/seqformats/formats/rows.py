@@ -182,7 +182,7 @@ def put(source: Source, out: Array, to: Layout) -> None:
 
 
 def cut(source: Source, longest: int) -> Source:
-    """The same rows, in blocks, without those past `longest` in each sequence; the first ones stay."""
+    """Cut the rows past `longest` in each sequence, in blocks; the first ones stay."""
     old, at = source.structure, source.at
     structure = Structure.of_lengths(np.minimum(old.lengths, longest))
     if at.stride < 0:

@@ -36,7 +36,7 @@ class Sequences(Sequence[Data]):
         self._pieces: Pieces | None = x if x._in_pieces else None  # the same, with each sequence in one piece
 
     def _looked(self) -> Any:
-        """What the arrays are views of, after a look at whether it is still what was validated."""
+        """Give what the arrays are views of, after a look at whether it is still what was validated."""
         if self._pieces is None:
             self._pieces = registry.service("in_pieces")(self._x)
         self._pieces._look()

@@ -39,7 +39,7 @@ class Skeleton:
 
     @classmethod
     def of(cls, x: Encoding[Any]) -> Skeleton:
-        """That of an encoding."""
+        """Take the skeleton of an encoding."""
         if x._in_one_array:
             return cls(x._with_data(_Lead(tuple(x._shape[: x._lead]))))
         lengths = x._structure.lengths.tolist()
@@ -65,7 +65,7 @@ class Skeleton:
         return held
 
     def dumped(self) -> dict[str, Any]:
-        """The same as numbers and text alone."""
+        """Write it as numbers and text alone."""
         like = self.like
         if not like._in_one_array:
             return {"lengths": like._structure.lengths.tolist()}

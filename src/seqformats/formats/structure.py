@@ -233,7 +233,7 @@ class Structure:
         return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
 
     def __getattr__(self, name: str) -> Any:
-        """What has not been asked for yet.
+        """Make what has not been asked for yet.
 
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
@@ -305,7 +305,7 @@ class Structure:
         return order
 
     def known(self) -> list[Array]:
-        """Its arrays that kernels take, as far as they have been asked for."""
+        """The arrays that kernels take, as far as they have been asked for."""
         order, own = self.known_order(), [self.flat.cum, *self.begins]
         return own if order is None else [*own, order.indices, order.steps]
 
@@ -345,7 +345,7 @@ class Pieces:
         return self._groups
 
     def laid(self, at: Layout) -> Layout:
-        """Where the pieces lie, if the sequences lie so, in blocks: one after the other, or in rooms."""
+        """Find where the pieces lie, if the sequences lie so, in blocks: one after the other, or in rooms."""
         if at.stride < 0:
             return self.each.flat
         room = self._room

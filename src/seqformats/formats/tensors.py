@@ -1,4 +1,4 @@
-"""What an encoding is to PyTorch: its structure in tensors, a nested tensor."""
+"""Encodings for PyTorch: their structure in tensors, a nested tensor."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class Collator:
         return made if self.flatten else _as_theirs(made, self.tokenizer)
 
     def _own(self, name: str, given: Any = None, default: Any = None) -> Any:
-        """What is given, else what the tokenizer says now."""
+        """Take what is given, else what the tokenizer says now."""
         if given is not None:
             return given
         found = getattr(self.tokenizer, name, None)
@@ -403,7 +403,7 @@ def _fields(features: Any) -> Any:
 
 
 def _word_begins(beside: dict[str, Ragged[Array]], ids: Ragged[Array], special: Array) -> Array:
-    """Which tokens begin a word; special ones are words of their own."""
+    """Tell which tokens begin a word; special ones are words of their own."""
     begins = np.ones(ids.rows, bool)
     if "word_ids" in beside:
         number = beside["word_ids"].data

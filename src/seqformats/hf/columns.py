@@ -114,7 +114,7 @@ def arrow_column(name: str, column: Any, text: bool = True) -> Any:
 
 
 def named(name: str, read: Callable[[], T]) -> T:
-    """What `read` gives; its errors name the column."""
+    """Call `read`; its errors name the column."""
     try:
         return read()
     except (SeqFormatError, TypeError) as error:
@@ -231,7 +231,7 @@ def _sized(rows: Iterable[Any]) -> list[Any]:
 
 
 def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = None) -> Ragged[Array]:
-    """The same with items of int64, which integers become; TypeError for others, and for items of another shape."""
+    """Make items int64, which integers become; TypeError for others, and for items of another shape."""
     data = x.data
     if item is not None and x.item_shape != item:
         raise COLUMNS(f"column {name!r} must hold one sequence a row, items of shape {item}, not {x.item_shape}")

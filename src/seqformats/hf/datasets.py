@@ -31,7 +31,7 @@ sys.modules[__name__.partition(".")[0]].__class__ = _ByName
 
 @dataclass(frozen=True)
 class ArrowMap:
-    """What `arrow_map` gives: a function of tables of Arrow, which pickles as `fn` does.
+    """Function of tables of Arrow that `arrow_map` gives; it pickles as `fn` does.
 
     Examples
     --------

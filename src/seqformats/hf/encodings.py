@@ -1,4 +1,4 @@
-"""What tokenizers give, as batches: encodings of the tokenizers library, and those of transformers."""
+"""Batches of what tokenizers give: encodings of the tokenizers library, and those of transformers."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Columns:
 
 
 def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array | None]:
-    """What is read, and with `chunks` the offsets of the documents."""
+    """Find what is read, and with `chunks` the offsets of the documents."""
     if isinstance(encodings, Mapping):
         found = getattr(encodings, "encodings", None)
         source = _Columns(encodings) if found is None else _Encodings(found)
@@ -202,7 +202,7 @@ def _with_none(name: str, rows: Sequence[Sequence[int | None]]) -> Ragged[Array]
 
 
 def _word_starts(words: Ragged[Array], sides: Ragged[Array] | None) -> Array:
-    """Which tokens begin a word: the first of a sequence, those of no word, those of another than the token before."""
+    """Tell which tokens begin a word: the first of a sequence, those of no word or another than the one before."""
     number = words.data
     starts = np.ones(number.size, bool)
     starts[1:] = (number[1:] != number[:-1]) | (number[1:] < 0)
@@ -217,7 +217,7 @@ def _offsets(lengths: Array) -> Array:
 
 
 def _counted(marks: Array, offsets: Array, cumulated: bool = False) -> Array:
-    """How many marks each sequence has, or how many there are up to each boundary."""
+    """Count the marks of each sequence, or up to each boundary."""
     counts = _offsets(marks)[offsets]
     found: Array = counts if cumulated else np.diff(counts)
     return found

@@ -220,7 +220,7 @@ def _padded(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, le
 
 
 def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
-    """What the encoder takes."""
+    """Arguments of the encoder."""
     if isinstance(shared, Encoding):
         ids, seen = _padded(torch, convert(shared, Ragged), device, 0, left=False)
         return {"input_ids": ids} if seen is None else {"input_ids": ids, "attention_mask": seen}

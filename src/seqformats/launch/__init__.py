@@ -1,1 +1,1 @@
-"""How kernels are started: by name, on the host over a pool of threads, on other devices by their launchers."""
+"""Start kernels: by name, on the host over a pool of threads, on other devices by their launchers."""

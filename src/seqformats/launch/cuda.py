@@ -105,7 +105,7 @@ def _started(
     work: Work,
     structure: Any,
 ) -> None:
-    """The same where a context of the device is current; `given` are inputs, outputs and arguments."""
+    """Start a kernel where a context of the device is current; `given` are inputs, outputs and arguments."""
     inputs, outputs, args = given
     traits = kernel.known()
     moves = traits.does == "moves"
@@ -301,7 +301,7 @@ class _Call:
             self._add_there(x, written)
 
     def _add_all(self, x: tuple[Any, ...], written: bool) -> None:
-        """The same for what is in a tuple, which is known where it is always empty."""
+        """Add what is in a tuple, which is known where it is always empty."""
         found = _of_nothing.get(id(x))
         if found is not None:
             self.codes += found[1]
@@ -316,13 +316,13 @@ class _Call:
             _of_nothing[id(x)] = x, self.codes[codes:], self.words[words:]
 
     def _add_constants(self, x: Array) -> None:
-        """The same for numbers that stay on the device."""
+        """Add numbers that stay on the device."""
         self.codes.append(x.dtype.str[1:])
         address = self._constant(x, "what is asked of a batch") if x.size else 0
         self._add_words(address, x.size, x.itemsize)
 
     def _add_there(self, x: Array, written: bool) -> None:
-        """The same for an array that is on the device."""
+        """Add an array that is on the device."""
         library = self._place.library
         code, itemsize, parts, swapped = _kind(library, x.dtype, self._complexes)
         if swapped:
@@ -360,7 +360,7 @@ class _Call:
         return found or self._resent(x)
 
     def _resent(self, x: Array) -> tuple[int, ...]:
-        """The same where what was there has been forgotten meanwhile."""
+        """Send again where what was there has been forgotten meanwhile."""
         sent, words = bring((x,), self._structure, self._resident, self._place)
         self._kept.append(sent)
         self._host |= words
@@ -389,7 +389,7 @@ def _word(bits: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _kind(library: Library, dtype: Any, complexes: tuple[str, ...]) -> tuple[str, int, int, bool]:
-    """Of a dtype: in which the kernel calculates, its bytes, how many an item has; is it in another order of bytes?"""
+    """Describe a dtype: what the kernel calculates in, its bytes, numbers an item, and if its bytes are swapped."""
     name = library.dtype_name(dtype)
     plain = np.dtype("u1" if name == "bool" else name)
     code = plain.str[1:]
@@ -446,7 +446,7 @@ def lend(library: Library, structure: Sequences, host: Array, there: Array) -> N
 
 @contextlib.contextmanager
 def _at(library: Library, like: Array) -> Iterator[Place]:
-    """Where an array is, while a context of its device is current."""
+    """Give the place of an array, while a context of its device is current."""
     index = library.index(like)
     if SIMULATED:
         yield Place(None, library, like, index)

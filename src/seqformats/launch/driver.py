@@ -63,7 +63,7 @@ _WITHOUT_TIMES, _RELAXED = 2, 2
 
 
 class _Room(threading.local):
-    """What the driver reads and writes in a call of this thread."""
+    """Memory that the driver reads and writes in a call of this thread."""
 
     def __init__(self) -> None:
         self.words = bytearray(8 * MOST_WORDS)
@@ -107,7 +107,7 @@ class Driver:
             raise self.error(result, what)
 
     def error(self, result: int, what: str) -> Exception:
-        """What a call that returned this number ends in."""
+        """Make the error for a call that returned this number."""
         words = []
         for function in (self.GetErrorName, self.GetErrorString):
             text = c_char_p()
@@ -119,19 +119,19 @@ class Driver:
     # --- devices and contexts ---
 
     def count(self) -> int:
-        """How many GPUs there are."""
+        """Count the GPUs."""
         number = c_int()
         self.check(self.DeviceGetCount(number), "the driver")
         return number.value
 
     def name(self, index: int) -> str:
-        """What a GPU is called."""
+        """Name a GPU."""
         text = ctypes.create_string_buffer(256)
         self.check(self.DeviceGetName(text, 256, self.device(index)), f"cuda:{index}")
         return text.value.decode()
 
     def device(self, index: int) -> int:
-        """What the driver calls a GPU."""
+        """Give the driver's number of a GPU."""
         number = c_int()
         self.check(self.DeviceGet(number, index), f"cuda:{index}")
         return number.value
@@ -220,7 +220,7 @@ class Code:
             raise self._driver.error(result, f"the kernel {self.name}, grid {grid}, block {block}")
 
     def start_with(self, threads: int, stream: int, address: int, data: bytes) -> None:
-        """The same for one block of a kernel that takes an address, and bytes as they are."""
+        """Start one block of a kernel that takes an address, and bytes as they are."""
         room = _room
         room.words[:8] = address.to_bytes(8, sys.byteorder)
         room.words[8 : 8 + len(data)] = data
@@ -238,7 +238,7 @@ class Event(NamedTuple):
 
     @classmethod
     def after(cls, driver: Driver, index: int, stream: int) -> Event:
-        """What has been put into a stream so far; a context of the device is current."""
+        """Record what has been put into a stream so far; a context of the device is current."""
         spare = _spare.setdefault(index, [])
         try:
             handle = spare.pop()

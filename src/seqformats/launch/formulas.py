@@ -1,4 +1,4 @@
-"""What kernels calculate, as formulas over all sequences at once, for programs of JAX.
+"""Formulas of what kernels calculate, over all sequences at once, for programs of JAX.
 
 Each takes what its kernel takes, see there, arrays being cells or of the host.  Gradients are JAX's own, so a formula
 is written such that they are those of the kernels: the first of equal items has all of it, and what is no item none.
@@ -47,7 +47,7 @@ def _write(out: Value, value: Value) -> None:
 
 
 def _scale(s: Sequences, mode: int, dtype: DType) -> Array:
-    """What a sum is divided by: 1, the length, its root."""
+    """Give the divisor of a sum: 1, the length, its root."""
     lengths = np.maximum(s.lengths, 1)[:, None]
     return (lengths if mode == 1 else np.sqrt(lengths)).astype(dtype)
 
@@ -388,7 +388,7 @@ def _number(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
 
 
 def _of_chunks(library: ModuleType, x: Value, args: Values, width: int) -> tuple[Sequences, Value]:
-    """What the chunks have for each row of the sequences that they are of, as a sequence of its own."""
+    """Gather what the chunks have for each row of their sequences, as a sequence of its own."""
     cum, first, counts, shifts = (np.asarray(array) for array in args[:4])
     lengths = np.diff(cum)
     rows = np.arange(int(cum[-1]))

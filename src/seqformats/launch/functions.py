@@ -93,7 +93,7 @@ class Mapped:
         return rows, lengths
 
     def _loops(self) -> tuple[Any, Any, dict[str, Callable[..., Any]]]:
-        """What is to be kept for such arrays."""
+        """Make what is kept for such arrays."""
         parts, fn = _parts(), self.fn
         loops = _loops.get(fn) or remember(_loops, fn, parts.loops_over(fn))
         return loops, parts.kind_of(loops, fn, self._sequence(0)), {}
@@ -129,5 +129,5 @@ class Mapped:
 
 
 def note(i: int) -> str:
-    """What an error of a function says where it came up."""
+    """Note for an error of a function: where it came up."""
     return f"map_sequences had called the function with sequence {i}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # which loads Numba
 
 
 class Sequences(Protocol):
-    """What is asked of the structure of a batch, a `formats.structure.Structure`."""
+    """Structure of a batch as kernels need it, a `formats.structure.Structure`."""
 
     n: int
     rows: int
@@ -43,7 +43,7 @@ class Sequences(Protocol):
         """Are these still on a device?"""
 
     def known(self) -> list[Array]:
-        """Its arrays that kernels take, as far as they have been asked for."""
+        """The arrays that kernels take, as far as they have been asked for."""
 
 
 class Numbers:
@@ -69,7 +69,7 @@ class Numbers:
 
 
 class Work(NamedTuple):
-    """How much there is to do, where a structure does not say it.
+    """Amount of work, where a structure does not say it.
 
     `units` is what a kernel's `lo` and `hi` count (sequences, columns, runs), `rows` how many rows are read or written;
     ``lengths (units,)``: the rows of each unit, None where they are about the same.
@@ -127,14 +127,14 @@ class Kernel:
             core.use_kernel(self.name, 0)
 
     def load(self) -> KernelSpec:
-        """What the kernel says of itself; DeviceError where there is none of this name."""
+        """Load the record of the kernel; DeviceError where there is none of this name."""
         if self.spec is None:
             with loading:
                 self.spec = spec_of(self.name)
         return self.spec
 
     def known(self) -> Traits:
-        """What one has to know to start it on the host; this loads Numba only where nobody has kept it."""
+        """The traits needed to start it on the host; this loads Numba only where nobody has kept them."""
         traits = self.traits
         if traits is None:
             with loading:
@@ -155,7 +155,7 @@ class Kernel:
         return found
 
     def of(self, *arrays: Array) -> Callable[..., Any]:
-        """What runs a kernel whose calls differ in the types of arrays on the host, for these."""
+        """Find the code for these arrays on the host, of a kernel whose calls differ in the types of arrays."""
         variant = _variant(arrays)
         return self.code.get(variant) or functools.partial(self._first, variant)
 
@@ -176,7 +176,7 @@ class Kernel:
         return code(*args)
 
     def _found(self, variant: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """What runs the kernel for arguments of these types: `run` and `freely`."""
+        """Find the code of the kernel for arguments of these types: `run` and `freely`."""
         function = self.functions.get("cpu")
         if function is None:
             found = code_of(self.name, signature_of(args))
@@ -208,7 +208,7 @@ class Kernel:
                 path.add(dtypes, address, made)
 
     def address(self, signature: Signature) -> int:
-        """What `by_words` has for a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
+        """Give the `by_words` of a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
         with loading:
             if None not in self.by_words and "cpu" not in self.functions:
                 found = code_of(self.name, signature)
@@ -339,7 +339,7 @@ def _lengths(args: tuple[Any, ...], structure: Any) -> Array:
 
 
 def cuts(units: int, lengths: Array | None) -> list[int]:
-    """Where to divide the units so that every block has about the same rows."""
+    """Divide the units so that every block has about the same rows."""
     blocks = min(4 * threads.num_threads(), units)
     if blocks < 2 or threads.num_threads() < 2:
         return [0, units]
@@ -360,7 +360,7 @@ def variant_of(*names: str) -> int:
 
 
 def _variant(arrays: Iterable[Array]) -> int:
-    """The same of arrays, as kernels of the host take them."""
+    """Find the variant for arrays, as kernels of the host take them."""
     variant = 0
     for x in arrays:
         variant = variant << 8 | x.dtype.num
@@ -418,7 +418,7 @@ def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
 
 
 class Launcher(NamedTuple):
-    """How kernels are started on a kind of device other than the host.
+    """Starts kernels on a kind of device other than the host.
 
     ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
     whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the

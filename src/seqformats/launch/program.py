@@ -52,7 +52,7 @@ def _fit(arrays: Iterable[Any]) -> bool:
 
 
 def _known(library: Jax, x: Value) -> Value:
-    """What says where rows go must have values."""
+    """Check that what says where rows go has values."""
     return _values(library, x) if isinstance(x, (Cell, library.jax.Array)) else x
 
 
@@ -121,7 +121,7 @@ def _plan(
     size: int,
     over: tuple[Sequences | None, Work | None],
 ) -> Array:
-    """From which row of the sources, one after the other, each row of the result is; -1 for none.
+    """Find the row of the sources, one after the other, that each row of the result comes from; -1 for none.
 
     The kernel runs on the host, on rows of this size that hold their number.  A narrow row has no room for it, so the
     kernel runs again for the next byte.

@@ -1,4 +1,4 @@
-"""What kernels for CUDA read beside their data, on its way to a device: structures, which stay there, and numbers.
+"""Arrays that CUDA kernels read beside their data, on their way to a device: structures, which stay there, and numbers.
 
 A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
 words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A
@@ -50,7 +50,7 @@ def words_of(address: int, size: int, itemsize: int) -> Words:
 
 
 class Place:
-    """Where a kernel is about to be started: the library of its arrays, the device, its stream."""
+    """Place where a kernel is about to be started: the library of its arrays, the device, its stream."""
 
     __slots__ = ("captured", "driver", "index", "library", "like", "stream")
 
@@ -87,7 +87,7 @@ class Place:
         )
 
     def sent(self, packed: Array, what: str) -> Sent:
-        """The same, for all streams."""
+        """Send bytes to the device for all streams."""
         buffer = self.brought(packed, what)
         event = None
         if self.driver is not None and not self.captured:
@@ -164,7 +164,7 @@ class Resident:
 
     @classmethod
     def of(cls, structure: Any, place: Place) -> Resident:
-        """That of a structure where a kernel is to be started."""
+        """Find the copy of a structure where a kernel is to be started."""
         library = place.library
         key = (library.name, place.index, place.stream if library.stream_bound else None)
         found: Resident | None = structure.device.get(key)
@@ -182,12 +182,12 @@ class Resident:
         self._named[id(x)] = x, words
 
     def address(self, begin: int, size: int) -> int:
-        """Where the copy of the array that begins there is, or of a longer one; 0 if there is none."""
+        """Give the address of the copy of the array that begins there, or of a longer one; 0 if there is none."""
         found = self._arrays.get(begin)
         return 0 if found is None or found[0].size < size else found[1]
 
     def missing(self, structure: Any) -> dict[int, Array]:
-        """What of the structure is known and not there, by where it begins on the host."""
+        """List what of the structure is known and not there, by where it begins on the host."""
         missing = {begins_at(x): x for x in structure.known() if x.size}
         for begin in missing.keys() & self._arrays.keys():
             del missing[begin]
@@ -207,7 +207,7 @@ class Resident:
             part.meet(place)
 
     def copy_of(self, x: Array) -> tuple[Array, int]:
-        """What holds the copy of an array of the structure, all of which is there, and at which byte it begins."""
+        """Find what holds the copy of an array of the structure, all of which is there, and its first byte."""
         address = self.address(begins_at(x), x.size)
         for part in self.parts:
             begin = address - part.address
@@ -217,12 +217,12 @@ class Resident:
 
 
 def begins_at(x: Array) -> int:
-    """Where an array lies on the host, while it lives."""
+    """Give the address of an array on the host, while it lives."""
     return NUMPY.address(x)
 
 
 def packed_of(parts: Sequence[Array]) -> tuple[list[int], Array]:
-    """Where each array begins, at a multiple of 16 bytes, and all of them one after the other as bytes."""
+    """Pack arrays: where each begins, at a multiple of 16 bytes, and all of them one after the other as bytes."""
     offsets, end = [], 0
     for part in parts:
         offsets.append(end)
@@ -269,7 +269,7 @@ _zeros: dict[Any, tuple[int, Sent]] = {}
 
 
 def constant(numbers: Array, place: Place, what: str) -> tuple[int, Any]:
-    """Where the bytes of few numbers are on the device, at a multiple of 16, and what keeps them there meanwhile.
+    """Put few numbers on the device: their address, a multiple of 16, and what keeps them there meanwhile.
 
     They stay until there are many.
     """
@@ -286,7 +286,7 @@ def constant(numbers: Array, place: Place, what: str) -> tuple[int, Any]:
 
 
 def zeros(size: int, place: Place) -> tuple[int, Any]:
-    """Where so many bytes of zeros are on the device, and what keeps them there while the caller has it."""
+    """Put zeros on the device: their address, and what keeps them there while the caller has it."""
     key = _where(place)
     room, found = _zeros.get(key, (0, None))
     if found is None or room < size:

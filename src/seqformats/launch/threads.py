@@ -78,7 +78,7 @@ def _count_default() -> int:
 
 
 def num_threads() -> int:
-    """How many threads a large operation may use.
+    """Return the number of threads that a large operation may use.
 
     The number given to `set_num_threads`, else the CPUs this process may run on, capped by the environment's
     SEQFORMATS_NUM_THREADS or OMP_NUM_THREADS, else 1 in a forked child (a DataLoader worker, say).
@@ -193,7 +193,7 @@ class _Task:
 
 
 class _Ticket:
-    """What allows a thread to work on a task, once."""
+    """Permission for a thread to work on a task, once."""
 
     __slots__ = ("left", "part", "task")
 

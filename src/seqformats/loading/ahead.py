@@ -19,13 +19,13 @@ _STOP = "stop"  # what `stop` puts where places are
 
 
 class _End(NamedTuple):
-    """What comes after the last item: why there is none."""
+    """End of the items: why there is no other one."""
 
     error: BaseException | None
 
 
 class _Line(Generic[T]):
-    """What the thread and the one who asks share.
+    """State that the thread and the one who asks share.
 
     Queues whose every step is one of C: neither Ctrl-C nor a garbage collection, which may come between any two
     instructions of Python, finds a lock held.
@@ -95,7 +95,7 @@ def _work(wanted: weakref.ref[_Line[T]]) -> None:
 
 
 class Ahead(Iterator[T]):
-    """What an iterator gives, made by a thread of its own before it is asked for.
+    """Items of an iterator, made by a thread of its own before they are asked for.
 
     Only that thread touches the iterator.  It ends with it, with `close`, and when nobody can ask any more.
 

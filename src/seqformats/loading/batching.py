@@ -246,7 +246,7 @@ def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:
 
 
 def _target(to: type, options: dict[str, Any], library: str | None, device: object) -> Target:
-    """What batches are to be; what cannot be said of any is refused before one is made."""
+    """Read what batches are to be; what cannot be said of any is refused before one is made."""
     check_target(to)
     if "level" in options:
         raise OPTION("batches takes no level=: a row of the source is a sequence of a batch; flatten_levels goes first")

@@ -115,7 +115,7 @@ class ParquetFile:
         self.whole = whole
 
     def opened(self) -> Any:
-        """Its bytes."""
+        """Open the bytes of the file."""
         return self.fragment.filesystem.open_input_file(self.path)
 
     def _open(self) -> Any:
@@ -135,7 +135,7 @@ class ParquetFile:
         return [group.id for group in self.fragment.row_groups]
 
     def part(self) -> Part:
-        """Its groups of rows."""
+        """The groups of rows of the file."""
         with self._open() as file:
             metadata = file.metadata
             rows = tuple(metadata.row_group(number).num_rows for number in self._groups(metadata))
@@ -207,7 +207,7 @@ class ArrowFile:
         self.path, self.wanted = path, wanted
 
     def opened(self) -> Any:
-        """Its bytes."""
+        """Open the bytes of the file."""
         return needed("pyarrow", "loaders").OSFile(self.path)
 
     def _batches(self) -> Iterator[Any]:
@@ -223,7 +223,7 @@ class ArrowFile:
                 start += batch.num_rows
 
     def part(self) -> Part:
-        """Its rows as one group: nothing says without reading how many each of its batches has."""
+        """The rows as one group: nothing says without reading how many each of its batches has."""
         with self.opened() as file:
             stream = file.read(6) != b"ARROW1"
         if stream:

@@ -1,4 +1,4 @@
-"""Which sequences come together in a batch, and in what order: decided by their lengths alone, before any is read."""
+"""Plan which sequences come together in a batch, and in what order, by their lengths alone, before any is read."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def plan_batches(
 def fitting(
     lengths: Array, limit: int, step: int, too_long: str, costs: Array | None = None, max_cost: float = np.inf
 ) -> Array:
-    """Which sequences a batch has room for; StructureError where one must and does not."""
+    """Tell which sequences fit into a batch; StructureError where one must and does not."""
     fits: Array = lengths <= limit // step * step
     if costs is not None:
         fits &= costs <= max_cost

@@ -20,7 +20,7 @@ ONE, TUPLE, DICT = "one", "tuple", "dict"
 
 
 class Wanted(NamedTuple):
-    """What is wanted of a source.
+    """Wishes for the rows of a source.
 
     ``columns``: their names, None: all; ``text``: those whose strings are sequences of bytes, which are single values
     elsewhere; ``missing`` and ``items``: what stands for null sequences and for null items, as in `from_arrow`.
@@ -76,7 +76,7 @@ class Rows(NamedTuple):
         return Rows(self.kind, columns, where.size, self.start, self.origin, lengths, self.by, places)
 
     def where(self, name: Hashable = None) -> str:
-        """Which rows these are, as an error says it."""
+        """Name these rows as an error says it."""
         rows = f"row {self.start}" if self.size == 1 else f"rows {self.start} to {self.start + self.size - 1}"
         return f"{rows}{self.origin}" if name is None else f"column {name!r}, {rows}{self.origin}"
 
@@ -118,14 +118,14 @@ def measured(rows: Rows, by: Hashable) -> Rows:
 
 
 class Fit:
-    """What all rows of a source must have in common: their columns, and the dtype and the levels of each."""
+    """Properties that all rows of a source must have in common: their columns, and the dtype and the levels of each."""
 
     def __init__(self) -> None:
         self.kind = ""
         self.like: dict[Hashable, Any] = {}
 
     def __call__(self, rows: Rows) -> Rows:
-        """The same rows, cast where nothing is lost; StructureError where they cannot follow those before."""
+        """Cast rows where nothing is lost; StructureError where they cannot follow those before."""
         if not self.kind:
             self.kind = rows.kind
             self.like = dict.fromkeys(rows.columns)

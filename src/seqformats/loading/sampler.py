@@ -1,4 +1,4 @@
-"""Which samples of a dataset come together: batches by length for a loader, for each epoch, rank and restart."""
+"""Samplers of batches by length, for a loader, for each epoch, rank and restart."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class BucketSampler:
         return self._planned[1:]
 
     def state_dict(self, taken: int | None = None) -> dict[str, int]:
-        """Where the sampler is, to be saved.
+        """Return the place of the sampler, to be saved.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What batches are made of: whatever yields rows, as `Rows`, a few at a time."""
+"""Sources of batches: whatever yields rows, as `Rows`, a few at a time."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:
 
 
 def _kind_of(one: Any) -> str:
-    """What an element of an iterable is: a row of some kind, or several rows, of an encoding, a record or Arrow."""
+    """Tell what an element of an iterable is: a row of some kind, or several, of an encoding, a record or Arrow."""
     if is_encoding(one):
         return "encoding"
     if isinstance(one, Mapping):

@@ -1,4 +1,4 @@
-"""Which rows of a stream come together in a batch: windows of rows that follow one another, bucketed by length."""
+"""Windows of rows of a stream that follow one another, bucketed by length into batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECTION = 400
 
 
 class Plan(NamedTuple):
-    """How batches are made.
+    """Options by which batches are made.
 
     ``window``: how many rows come together before they are bucketed, None: as many as make `BATCHES` batches, 0: they
     stay in their order; ``step`` and ``width``: what the width of a padded batch is a multiple of, and what it is at
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     max_cost: float | None = None
 
     def sizes(self, lengths: Array) -> Array:
-        """What the sequences take of a batch: their lengths, with the padding that each has."""
+        """Measure what the sequences take of a batch: their lengths, with the padding that each has."""
         if not self.padded:
             return lengths
         wide = lengths if self.width is None else np.full_like(lengths, self.width)
@@ -185,7 +185,7 @@ class _Coming:
 
 
 class _Room:
-    """What a window has room for."""
+    """Limits of a window."""
 
     def __init__(self, plan: Plan, scale: int) -> None:
         batches = (FEW if plan.window == 0 else BATCHES) * scale
@@ -194,7 +194,7 @@ class _Room:
         self.left = True
 
     def take(self, piece: Rows) -> int:
-        """How many rows of these come in."""
+        """Count the rows of these that come in."""
         fits = min(piece.size, self.rows)
         if self.items is not None:
             weights = np.cumsum(np.maximum(piece.lengths[:fits], 1))
@@ -246,7 +246,7 @@ def _batches(lengths: Any, plan: Plan, number: int) -> list[Array]:
 
 
 def _ends_in_order(sizes: Array, plan: Plan) -> list[int]:
-    """Where batches of rows in their order end, each as large as it can be."""
+    """Find where batches of rows in their order end, each as large as it can be."""
     ends: list[int] = []
     at, look = 0, 64
     most = plan.most or sizes.size

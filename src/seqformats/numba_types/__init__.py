@@ -26,7 +26,7 @@ from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 
 @functools.cache
 def _loaded() -> ModuleType:
-    """What the constructors do, after Numba has been told of everything."""
+    """Load what the constructors do, after Numba has been told of everything."""
     constructors = importlib.import_module(".constructors", __package__)
     target = importlib.import_module("numba.core.registry").cpu_target
     target.typing_context.refresh()  # a function may be half typed, and goes on with what is new

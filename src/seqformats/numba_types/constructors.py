@@ -60,7 +60,7 @@ def _rows_of(data: Kind) -> Any:
 
 
 def _check_integers(**given: Kind) -> None:
-    """They are integers with one axis."""
+    """Check that these are integers with one axis."""
     for name, values in given.items():
         one_axis = isinstance(values, types.Array) and values.ndim == 1
         listed = isinstance(values, (types.List, types.ListType, types.UniTuple))
@@ -122,7 +122,7 @@ _INSTEAD = "sf.Ragged(data, lengths) takes the rows of all sequences in one arra
 
 
 def _check_arrays(items: Kind, like: Kind) -> None:
-    """They are arrays that can be in one `List`."""
+    """Check that these are arrays that can be in one `List`."""
     listed = isinstance(items, (types.List, types.ListType))
     if not listed and not isinstance(items, types.BaseTuple):
         raise NumbaTypeError(f"items must be a tuple or list of arrays, not {items}; {_INSTEAD}")
@@ -182,7 +182,7 @@ def _shape_of(arrays: Kind, like: Kind) -> Any:
 
 
 def listed(items: Kind, like: Kind = None) -> Any:
-    """What ``sf.List(items, like)`` is for such types."""
+    """Compile ``sf.List(items, like)`` for such types."""
     absent = like is None or isinstance(like, types.NoneType) or getattr(like, "value", like) is None
     _check_arrays(items, None if absent else like)
     first = "items[0]" if absent else "like"
@@ -205,7 +205,7 @@ def listed(items: Kind, like: Kind = None) -> Any:
 
 
 def ragged(data: Kind, lengths: Kind) -> Any:
-    """What ``sf.Ragged(data, lengths)`` is for such types."""
+    """Compile ``sf.Ragged(data, lengths)`` for such types."""
     _check_axes(data, 1, "(rows, *item)")
     _check_integers(lengths=lengths)
 
@@ -220,7 +220,7 @@ def ragged(data: Kind, lengths: Kind) -> Any:
 
 
 def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
-    """What ``sf.Masked(data, lengths, side)`` is for such types."""
+    """Compile ``sf.Masked(data, lengths, side)`` for such types."""
     _check_axes(data, 2, "(n, width, *item)")
     _check_integers(lengths=lengths)
     given = isinstance(side, types.UnicodeType)
@@ -301,7 +301,7 @@ def _checked_order(size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
 
 
 def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
-    """What ``sf.Padded(data, size_at_t, lengths, indices)`` is for such types."""
+    """Compile ``sf.Padded(data, size_at_t, lengths, indices)`` for such types."""
     _check_axes(data, 2, "(steps, n, *item)")
     _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)
 
@@ -324,7 +324,7 @@ def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
 
 
 def packed(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
-    """What ``sf.Packed(data, size_at_t, lengths, indices)`` is for such types."""
+    """Compile ``sf.Packed(data, size_at_t, lengths, indices)`` for such types."""
     _check_axes(data, 1, "(rows, *item)")
     _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)
 
@@ -355,7 +355,7 @@ def _own_levels(lod: Kind) -> Any:
 
 
 def frozen_levels(lod: Any) -> Any:
-    """The same, not to be written any more."""
+    """Make levels that are not to be written any more."""
     return tuple([read_only(offsets) for offsets in lod])
 
 
@@ -367,7 +367,7 @@ def _frozen_levels(lod: Kind) -> Any:
 
 
 def lod(data: Kind, lod: Kind) -> Any:
-    """What ``sf.LoD(data, lod)`` is for such types."""
+    """Compile ``sf.LoD(data, lod)`` for such types."""
     _check_axes(data, 1, "(rows, *item)")
     if not isinstance(lod, types.BaseTuple) or not len(lod):
         raise NumbaTypeError(f"lod must be a tuple of offset arrays, outermost level first, not {lod}")

@@ -30,7 +30,7 @@ from .types import KINDS, NUMBERS, BatchType, LoDType, MaskedType, PackedType, P
 
 @intrinsic
 def read_only(context: Context, numbers: Kind) -> Any:
-    """The same numbers, not to be written any more."""
+    """Make numbers that are not to be written any more."""
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Values) -> Any:
         context.nrt.incref(builder, signature.args[0], args[0])
@@ -40,7 +40,7 @@ def read_only(context: Context, numbers: Kind) -> Any:
 
 
 def made(kind: type[BatchType]) -> Any:
-    """What makes a batch of a tuple of what it holds, in its order; nothing is checked."""
+    """Make a function that builds a batch of a tuple of what it holds, in its order; nothing is checked."""
 
     @intrinsic
     def make(context: Context, held: Kind) -> Any:
@@ -123,7 +123,7 @@ def _sequence_of(x: Kind, i: Kind) -> Any:
 
 
 def below(lod: tuple[Any, ...], first: int, last: int) -> tuple[int, int]:
-    """Which sequences some levels further in, or which rows, these are."""
+    """Find the sequences some levels further in, or the rows, of these sequences."""
     for offsets in lod:
         first, last = offsets[first], offsets[last]
     return first, last

@@ -1,4 +1,4 @@
-"""What Numba knows of each encoding: its type, what a value of it holds, and how it comes in and goes out."""
+"""Types of the encodings for Numba: what a value holds, and how it comes in and goes out."""
 
 # mypy: allow-subclassing-any, disable-error-code="untyped-decorator"
 
@@ -55,12 +55,12 @@ class BatchType(types.IterableType):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others of its class."""
+        """The key that tells it from others of its class."""
         return self.data, self.levels, self.stamp
 
     @property
     def members(self) -> list[tuple[str, Kind]]:
-        """What a value holds."""
+        """The members of a value."""
         return [("data", self.data), *[(name, kind) for name, (_, kind) in self.reads.items()]]
 
     @property
@@ -75,7 +75,7 @@ class BatchType(types.IterableType):
 
     @property
     def mangling_args(self) -> tuple[str, tuple[object, ...]]:
-        """What the names of compiled functions are made of."""
+        """The parts that names of compiled functions are made of."""
         return self.encoding.__name__, (self.data, self.levels)
 
 
@@ -185,7 +185,7 @@ class LoDType(BatchType):
 
     @property
     def members(self) -> list[tuple[str, Kind]]:
-        """What a value holds."""
+        """The members of a value."""
         return [(name, kind or types.UniTuple(NUMBERS, self.levels)) for name, kind in super().members]
 
     @property
@@ -214,7 +214,7 @@ class ListType(BatchType):
 
     @property
     def members(self) -> list[tuple[str, Kind]]:
-        """What a value holds.  The owner is the address of the `List` of Python, 0 where there is none."""
+        """The members of a value.  The owner is the address of the `List` of Python, 0 where there is none."""
         parts = [(name, kind or types.UniTuple(types.int64, self.data.ndim)) for name, (_, kind) in self.reads.items()]
         return [*parts, ("memory", types.MemInfoPointer(types.voidptr)), ("owner", types.intp)]
 
@@ -244,7 +244,7 @@ def numba_type(x: Encoding[Any]) -> BatchType:
 
 
 def _new_type(x: Encoding[Any]) -> BatchType:
-    """The same for one that has not been seen yet."""
+    """Make the type of an encoding that has not been seen yet."""
     kind = _KIND_OF.get(type(x))
     if kind is None:
         raise KIND(
@@ -303,7 +303,7 @@ def _register(kind: type[BatchType]) -> None:
 
     @register_model(kind)
     class Model(models.StructModel):
-        """What a value holds."""
+        """The members of a value."""
 
         def __init__(self, manager: object, batch: BatchType) -> None:
             super().__init__(manager, batch, batch.members)

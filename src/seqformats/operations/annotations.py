@@ -1,4 +1,4 @@
-"""What the annotations of operations are made of; nothing here is checked when a program runs."""
+"""Parts of the annotations of operations; nothing here is checked when a program runs."""
 
 from __future__ import annotations
 

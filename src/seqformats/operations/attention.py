@@ -1,4 +1,4 @@
-"""What attention kernels ask for beside the rows: masks, positions, segments, cumulated lengths."""
+"""Arguments of attention kernels beside the rows: masks, positions, segments, cumulated lengths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
 
 
 def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None) -> Array:
-    """Where there is an item in a padded batch.
+    """Mark the places of a padded batch that hold an item.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def cu_seqlens(x: Lengths) -> Array:
 
 
 def block_mask(x: Lengths, *, causal: bool = False) -> Array:
-    """Which rows see each other: those of the same (innermost) sequence.
+    """Mark the pairs of rows that see each other: those of the same (innermost) sequence.
 
     Parameters
     ----------

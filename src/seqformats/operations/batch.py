@@ -340,7 +340,7 @@ registry.gradient(sort_by_length)(lambda args, options: _sort_with_pullback(*arg
 
 
 def inverse_order(order: Integers | Ragged) -> Array:
-    """Where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
+    """Find where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class _OfLevels(Operation):
 
 
 class _Cuts(NamedTuple):
-    """Where to cut a batch."""
+    """Places to cut a batch."""
 
     origin: Origin
     short: Structure  # of the chunks, without padding
@@ -211,7 +211,7 @@ def _unchunked_rule(y: Encoding, origin: Origin, how: str) -> tuple[LoD, Pullbac
 
 
 def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
-    """What the chunks are of."""
+    """Find what the chunks are of."""
     one_of(how, "how", WAYS)
     origin = origin_of(y if like is None else like)
     if origin is None:

@@ -37,7 +37,7 @@ class Kinds(NamedTuple):
 
 
 def floats_for(what: str, *names: str) -> Kinds:
-    """In which dtype a kernel takes items of these dtypes, and which the result has; TypeError for complex and others.
+    """Find the dtypes in which a kernel takes such items, and of the result; TypeError for complex and others.
 
     Half precision is taken in float32, integers and bools in float64; of several the widest counts.
     """

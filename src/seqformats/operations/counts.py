@@ -34,7 +34,7 @@ ALL = Reduction("all", Calculation("count_rows", _counted("bool"), 2), default=O
 
 
 def _different(name: str) -> Dtypes:
-    """What has an order, in which kernels find what is equal."""
+    """Find the dtype for comparing items, which have an order."""
     return Dtypes(same(name).taken, "int64", "int64")
 
 
@@ -68,7 +68,7 @@ MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a
 
 @COUNT.of
 def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """How many items of every (innermost) sequence are not zero, column by column.
+    """Count the items of every (innermost) sequence that are not zero, column by column.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
 
 @NUNIQUE.of
 def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """How many different items every (innermost) sequence has, column by column.
+    """Count the different items of every (innermost) sequence, column by column.
 
     Parameters
     ----------

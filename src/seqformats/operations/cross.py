@@ -114,7 +114,7 @@ def cross(x: Batch, y: Batch) -> Call[Pairs]:
 
 
 def _paired(a: Structure, b: Structure) -> Structure:
-    """Of the pairs."""
+    """Make the structure of the pairs."""
     n = a.n
     table: Array = np.empty(2 * n + 1, np.int64)
     longest = pair_lengths.run(a.lengths, b.lengths, table)
@@ -125,7 +125,7 @@ def _paired(a: Structure, b: Structure) -> Structure:
 
 
 def _way_back(zs: tuple[Encoding, Encoding]) -> Callable[[Pairs], tuple[Any, Any]]:
-    """Of the gradient: sums over all pairs of an item."""
+    """Make the pullback: sums over all pairs of an item."""
     a, b = zs[0]._structure, zs[1]._structure
     shapes = without_data(zs[0]), without_data(zs[1])
     check_room(a.rows, 8, "items of x")

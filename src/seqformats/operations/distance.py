@@ -1,4 +1,4 @@
-"""How far sequences are from each other."""
+"""Distances between sequences."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _all_pairs(n: int) -> Array:
 
 
 def _shares(x: Encoding, y: Encoding, room: int, here: bool) -> tuple[Array, int]:
-    """Where the pairs of each unit of work begin, and end; and how many columns of strips there are in all, about."""
+    """Divide the pairs into units of work, and count the columns of strips that there are in all, about."""
     one, two = x._structure, y._structure
     n, columns = one.n, one.rows * (two.longest // 64 + 1)
     units = 1

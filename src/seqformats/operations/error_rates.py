@@ -196,7 +196,7 @@ def cer(*, references: Any, hypotheses: Any) -> EditCounts:
 
 
 def _pairs(references: object, hypotheses: object) -> tuple[list[str], list[str]]:
-    """As many texts as hypotheses."""
+    """Read references and hypotheses, as many of each."""
     one, two = (texts_of(given, what) for given, what in zip((references, hypotheses), _NAMES, strict=True))
     if len(one) != len(two):
         raise COUNTS(f"hypotheses has {len(two)} texts, but references has {len(one)}")

@@ -118,7 +118,7 @@ def filter(x: B, keep: Batch | Shaped) -> B:
 
 
 def run_starts(x: B) -> B:
-    """Which items differ from the one before them in their (innermost) sequence.
+    """Mark the items that differ from the one before them in their (innermost) sequence.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class _Sequences(NamedTuple):
         return cls(own, False, (lambda y: _in_lists(y, x)) if isinstance(x, (list, tuple)) else None, gradient)
 
     def over(self, levels: tuple[Structure, ...]) -> Call[Any]:
-        """The same rows with other levels."""
+        """Put other levels over the rows."""
         own, shape = self.own, without_data(self.own)
 
         def back(dy: Encoding) -> Any:

@@ -1,4 +1,4 @@
-"""Where the items of a batch are, and what: another dtype, another array library, another device."""
+"""Moves of a batch to another dtype, another array library, another device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .annotations import XT, B
 
 @operation
 def astype(x: B, dtype: DType) -> Call[B]:
-    """The same batch with items of another dtype.
+    """Cast the items of a batch to another dtype.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
 
 
 def _real(library: Library, x: Array, dtype: DType) -> Array:
-    """Of complex numbers that belong to others the real part: what the others have a share in."""
+    """Take the real part of complex numbers that belong to real ones, which have a share in that alone."""
     if not library.dtype_name(x.dtype).startswith("complex") or library.dtype_name(dtype).startswith("complex"):
         return x
     if library.arithmetic:
@@ -83,7 +83,7 @@ def _real(library: Library, x: Array, dtype: DType) -> Array:
 
 
 def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType = None) -> XT:
-    """The same batch, or array, in another array library, on another device, in another dtype.
+    """Bring a batch, or array, to another array library, another device or another dtype.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
 
 
 def to_device(x: XT, device: object) -> XT:
-    """The same encoding on another device.
+    """Bring an encoding to another device.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ _NO_MARKS, _NO_IDS = frozen(np.zeros(0, np.uint8)), frozen(np.zeros(0, np.int64)
 
 
 class MaskedTokens(NamedTuple, Generic[B]):
-    """What a masked language model takes, and what it is to guess; see `mask_tokens`.
+    """Inputs of a masked language model, and what it is to guess; see `mask_tokens`.
 
     Examples
     --------
@@ -354,7 +354,7 @@ class _Tokens(NamedTuple):
         return x.view(self.library.dtype("int64")) if self.name == "uint64" else x
 
     def returned(self, x: Array) -> Array:
-        """What kernels have written, in the order of bytes that the ids have."""
+        """Give what kernels have written, in the order of bytes that the ids have."""
         dtype = self.items._dtype
         return x if getattr(dtype, "isnative", True) else self.library.astype(x, dtype)
 
@@ -453,7 +453,7 @@ def _marks(given: object, x: Encoding, what: str) -> Array:
 
 
 def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
-    """Where the words of two levels begin, and the sequences of words."""
+    """Find where the words of two levels begin, and the sequences of words."""
     levels = own._levels
     if len(levels) < 2:
         raise LEVELS(

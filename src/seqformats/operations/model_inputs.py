@@ -1,4 +1,4 @@
-"""What a language model takes: rectangles of tokens, and beside them masks, positions and labels."""
+"""Inputs of a language model: rectangles of tokens, and beside them masks, positions and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the items of a sequence lie apart: the variance and its root."""
+"""The variance of the items of a sequence, and its root."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORDS = ("a variance", "a standard deviation")
 
 
 def _real(name: str) -> Dtypes:
-    """In which dtype variances are calculated: as means are."""
+    """Find the dtype in which variances are calculated: as means are."""
     found = means(name)
     if name.startswith("complex"):
         raise DTYPE(f"items of dtype {name} have no variance here; add up those of their real and imaginary parts")

@@ -44,7 +44,7 @@ def share(value: object, what: str) -> float:
 
 
 def label(ignore: object) -> int:
-    """What stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
+    """Read what stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
     found = whole(ignore, "ignore")
     if not -MOST - 1 <= found <= MOST:
         raise EXACT(f"ignore={said(ignore)} does not fit int64, the dtype of labels")

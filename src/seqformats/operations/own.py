@@ -136,7 +136,7 @@ def kernel(
 
 
 class _Own:
-    """What `kernel` returns."""
+    """Operation that `kernel` returns."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Own:
         return other.astype(array, self.dtypes(other.dtype_name(array.dtype)).taken)
 
     def dtypes(self, name: str) -> Dtypes:
-        """In which dtype the kernel takes numbers, writes them, and what the result has."""
+        """Find the dtype in which the kernel takes numbers, that in which it writes them, and that of the result."""
         if name not in SUMS_IN:
             raise DTYPE(f"{self.__name__} calculates with numbers, but was given {name}")
         result = self.dtype or name

@@ -62,7 +62,7 @@ def twice(
     width: int,
     structure: Structure,
 ) -> None:
-    """What a kernel makes of what it has made of the pieces: the largest of the largest is the largest."""
+    """Run a kernel over what it has made of the pieces: the largest of the largest is the largest."""
     at, *numbers = args
     data, at, each, whole = cut(library, data, at, width, structure)
     parts = library.empty((each.n * width,), out.dtype, out)
@@ -79,7 +79,7 @@ def summed(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `sum_rows` does, bit for bit."""
+    """Do what `sum_rows` does, bit for bit."""
     at, mode = args
     data, at, each, whole = cut(library, data, at, width, structure)
     parts = sums_of(library, data, out, at, width, each)
@@ -105,7 +105,7 @@ def varied(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `var_rows` does."""
+    """Do what `var_rows` does."""
     at, deviation, ddof = args
     data, at, each, whole = cut(library, data, at, width, structure)
     sums = sums_of(library, data, out, at, width, each)
@@ -124,7 +124,7 @@ def running(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `cumsum_rows` does, of rows after the first piece within the rounding of its sum."""
+    """Do what `cumsum_rows` does, of rows after the first piece within the rounding of its sum."""
     own, back = args
     data, at, each, whole = cut(library, data, own, width, structure)
     sums = sums_of(library, data, out, at, width, each)
@@ -139,7 +139,7 @@ def running(
 def found(
     library: Library, data: Array, wanted: Array, out: Array, args: tuple[Layout], width: int, structure: Structure
 ) -> None:
-    """What `find_rows` does."""
+    """Do what `find_rows` does."""
     data, at, each, whole = cut(library, data, *args, width, structure)
     spread = library.empty((each.n * width,), wanted.dtype, wanted)
     repeat_rows.start(library, (wanted,), (spread,), (whole.flat,), width * wanted.dtype.itemsize, whole)
@@ -156,7 +156,7 @@ def largest(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `topk_rows` does, with all it can find.
+    """Do what `topk_rows` does, with all it can find.
 
     The items of some pieces are merged by a thread a column, and what comes of them again, until they are few.
     """
@@ -189,7 +189,7 @@ def powers(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `softmax_rows` does."""
+    """Do what `softmax_rows` does."""
     own, log = args
     top, total = powers_of(library, data, out, own, width, structure)
     spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
@@ -227,7 +227,7 @@ def powers_times(
 def slopes(
     library: Library, dy: Array, y: Array, dx: Array, args: tuple[Layout, int], width: int, structure: Structure
 ) -> None:
-    """What `softmax_back` does."""
+    """Do what `softmax_back` does."""
     own, log = args
     pieces, at, each, whole = cut(library, dy, own, width, structure)
     results = pieces if log else cut(library, y, own, width, structure)[0]  # of which a logarithm wants none
@@ -245,7 +245,7 @@ def weighed(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `weigh_rows` does; the weights lie one after the other."""
+    """Do what `weigh_rows` does; the weights lie one after the other."""
     (data, weights), (out, totals), (at, mean, own) = given, made, args
     data, at, each, whole = cut(library, data, at, width, structure)
     parts, none = library.empty((each.n * width,), out.dtype, out), library.empty((1,), out.dtype, out)
@@ -269,7 +269,7 @@ def ordered(
     structure: Structure,
     kept: Structure,
 ) -> None:
-    """What `order_rows` does, without pieces: every pass of the sort is one kernel over the rows of all sequences.
+    """Do what `order_rows` does, without pieces: every pass of the sort is one kernel over the rows of all sequences.
 
     `kept` has the lengths of the results.
     """

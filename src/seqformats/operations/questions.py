@@ -145,7 +145,7 @@ def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
 
 
 def _equal_trees(a: Any, b: Any, equal_nan: bool) -> bool:
-    """The same kind of tree, whose columns have the same names and are equal; their order in a dict does not count."""
+    """Tell whether trees are of one kind, with equal columns of the same names; their order does not count."""
     mappings = isinstance(a, Mapping) and isinstance(b, Mapping)
     if not (is_tree(a) and is_tree(b)) or not (mappings or type(a) is type(b)):
         return False

@@ -64,7 +64,7 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
 
 
 def _products(name: str) -> Dtypes:
-    """In which dtype items are multiplied: as they would be added up."""
+    """Find the dtype in which items are multiplied: as they would be added up."""
     if name not in SUMS_IN:
         raise DTYPE(f"items of dtype {name} cannot be multiplied; those that can: {', '.join(SUMS_IN)}")
     return sums(name)

@@ -1,4 +1,4 @@
-"""What a reduction is, and its result for sequences without items."""
+"""Reductions, and their results for sequences without items."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Reduction:
         return cast(Reduced, y if call.result is None else call.result(y))
 
     def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
-        """The same as a `Call`."""
+        """Prepare the reduction as a `Call`."""
         found = operand_of_reduction(x)
         if self.sums and found.own._dtype in AUTOCAST:
             found = to_be_summed(found)

@@ -24,10 +24,10 @@ count_kept, move_kept = kernel("count_kept"), kernel("move_kept")
 
 
 class Parts(Protocol):
-    """Which items of every sequence are taken."""
+    """Items that are taken of every sequence."""
 
     def taken(self, z: Encoding) -> Any:
-        """These items of `z`, outside of any graph."""
+        """Take these items of `z`, outside of any graph."""
 
     def placed(self, dy: Encoding, shape: Encoding) -> Any:
         """The way back: `dy` in its places in sequences like those of `shape`, zeros elsewhere."""
@@ -45,7 +45,7 @@ def rule_of_parts(x: Encoding, parts: Parts) -> tuple[Any, Pullback]:
 
 
 class Runs(NamedTuple):
-    """What is kept of every sequence, in the order in which it lies there."""
+    """Items that are kept of every sequence, in the order in which they lie there."""
 
     kept: Structure  # of what is kept
     pieces: Structure  # the runs, one after the other; where there is one a sequence, `kept` itself
@@ -103,7 +103,7 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, marks: Array, structure: Structure) -> Kept:
-        """How many there are of each sequence is copied to the host once."""
+        """Keep the marked items; their numbers are copied to the host once."""
         library = library_of(marks)
         if library is not NUMPY and library.kind(marks) != "cpu":
             counts = library.to_numpy(summed(Ragged._sealed(marks, structure)))

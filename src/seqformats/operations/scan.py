@@ -111,11 +111,11 @@ class Decay(NamedTuple):
         return library.astype(own.reshape(-1), wanted)
 
     def slopes(self, kind: str, width: int) -> str:
-        """In which dtype its slopes are written, number by number."""
+        """Find the dtype in which slopes are written, number by number."""
         return kind if self.form == "full" or (self.form == "item" and width == 1) else "float64"
 
     def collected(self, library: Library, at: Encoding, slopes: Array) -> Any:
-        """Its gradient, of the slopes of all numbers."""
+        """Make the gradient of the slopes of all numbers."""
         own, item = self.own, tuple(slopes.shape[at._lead :])
         if isinstance(own, Encoding):
             if self.form == "item" and item != own.item_shape:

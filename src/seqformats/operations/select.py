@@ -1,4 +1,4 @@
-"""Which sequences: selection on any level, with its gradient."""
+"""Selection of sequences on any level, with its gradient."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class TensorArray:
 
     @classmethod
     def _of(cls, steps: tuple[Any, ...], like: Any) -> TensorArray:
-        """Of steps that have been checked."""
+        """Make one of steps that have been checked."""
         made = object.__new__(cls)
         object.__setattr__(made, "steps", steps)
         object.__setattr__(made, "like", like)
@@ -313,7 +313,7 @@ def _array(step: object, t: int) -> Array:
 
 
 def _sizes(steps: tuple[Any, ...], found: _Read) -> Array:
-    """How many rows, or sequences, each step has."""
+    """Count the rows, or sequences, of each step."""
     return np.array([len(step) for step in steps], np.int64) if found is None else found[0]
 
 

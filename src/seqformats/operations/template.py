@@ -1,4 +1,4 @@
-"""What models want around and between sequences of tokens."""
+"""Templates of what models want around and between sequences of tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .over import name_of
 
 
 class Templated(NamedTuple, Generic[B]):
-    """What a `Template` makes of batches, each laid out as the first of them.
+    """Results of a `Template`, each laid out as the first batch.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Templated(NamedTuple, Generic[B]):
 
 @dataclass(frozen=True)
 class Template:
-    """What models want around and between sequences of tokens, and which sequence each token is of.
+    """Put tokens around and between sequences, and number the sequence that each token is of.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Template:
 
     @property
     def added(self) -> int:
-        """How many tokens the template adds to each sequence."""
+        """The number of tokens that the template adds to each sequence."""
         return sum(not isinstance(part, str) for part in self.parts)
 
     def __call__(self, /, *batches: B, **named: B) -> Templated[B]:

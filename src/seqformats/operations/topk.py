@@ -250,7 +250,7 @@ def _places(record: Reduction, x: Encoding) -> Array:
 
 
 def _place_of(record: Reduction, x: Batch) -> Reduced:
-    """Where the first item stands that is as the reduction has it."""
+    """Find the place of the first item that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
     y: Reduced = calculated(lambda z: over_levels(_places(record, z), z), own)
     return y if result is None else result(y)

@@ -17,7 +17,7 @@ from ..gradients.operation import Call, Pullback
 
 
 class JoinedTrees(NamedTuple):
-    """What `join_batches` is about to do with trees: a `Call` for each column, None for None."""
+    """Calls of `join_batches` on trees: a `Call` for each column, None for None."""
 
     tree: Tree  # the first
     likes: Sequence[Any]  # all without their arrays
@@ -28,7 +28,7 @@ class JoinedTrees(NamedTuple):
         return rebuilt(self.tree.given, iter(self._each(lambda call: call.run(), None)))
 
     def vjp(self) -> tuple[Any, Pullback]:
-        """The same, and the pullback: a tuple of trees of gradients, one for each that was joined."""
+        """Join, and give the pullback: a tuple of trees of gradients, one for each that was joined."""
         likes, paths = self.likes, self.tree.paths
         found = self._each(lambda call: call.vjp(), (None, None))
 
@@ -55,7 +55,7 @@ class JoinedTrees(NamedTuple):
 
 
 def joined_trees(batches: Sequence[Any], join: Callable[[Sequence[Any]], Call[Any]]) -> Any:
-    """What joins trees with the same columns, all of which are checked; `join` is for those that are batches."""
+    """Join trees with the same columns, all of which are checked; `join` is for those that are batches."""
     trees = []
     for k, batch in enumerate(batches):
         if not is_tree(batch):

@@ -49,7 +49,7 @@ class Weighted:
         return self.prepare(x, weights, empty).run() if y is None else y
 
     def prepare(self, x: Batch, weights: Weights, empty: Empty) -> Call[Any]:
-        """The same as a `Call`."""
+        """Prepare the reduction as a `Call`."""
         own, result, gradient = to_be_summed(operand_of_reduction(x))
         name = library_of(own._sample()).dtype_name(own._dtype)
         made = means(name).made

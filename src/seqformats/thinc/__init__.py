@@ -65,7 +65,7 @@ when_imported("spacy.util", ".thinc.spacy")
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
-        """What is loaded, with Thinc, when it is first asked for."""
+        """Load a name, with Thinc, when it is first asked for."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:

@@ -111,7 +111,7 @@ def list_back(y: Encoding) -> list[Any]:
 
 
 def tuple_back(y: Encoding) -> tuple[Any, ...]:
-    """The same as a tuple."""
+    """Give the gradient as a tuple."""
     return convert(y, List).items
 
 
@@ -157,7 +157,7 @@ def rectangle_door(X: Any) -> Door:
 
 
 def outline(y: Encoding) -> Any:
-    """What a gradient is laid out by, without the data, but for a list: one more object an array costs more there."""
+    """Keep the layout of a gradient without the data, but for a list: one more object an array costs more there."""
     return without_data(y) if y._in_one_array else y
 
 

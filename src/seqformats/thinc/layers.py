@@ -40,7 +40,7 @@ from .types import over_rows, to_padded, to_ragged
 
 
 def moved(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
-    """The same sequences in another encoding; gradients go the way back."""
+    """Move sequences to another encoding; gradients go the way back."""
     door = enter(X)
     y = door.as_kind(kind)
     given = outline(y)
@@ -235,7 +235,7 @@ def softmax_of(x: Ragged, clip: float | None) -> Any:
 
 
 def checked_clip(clip: float | None) -> float | None:
-    """How far from zero logits may be; ConversionError for what is no positive number."""
+    """Check how far from zero logits may be; ConversionError for what is no positive number."""
     if clip is None:
         return None
     if isinstance(clip, (bool, str)) or not clip > 0:

@@ -1,4 +1,4 @@
-"""What spaCy's configurations name: the callback that sets these Ops before the models of a pipeline are made."""
+"""Names for spaCy's configurations: the callback that sets these Ops before the models of a pipeline are made."""
 
 from collections.abc import Callable
 from typing import Any

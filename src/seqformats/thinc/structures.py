@@ -41,7 +41,7 @@ def structure_of(lengths: Any) -> Structure:
 
 
 def structure_within(lengths: Any, rows: int, positive: bool = False) -> Structure:
-    """The same for so many rows or more; the errors are Thinc's: IndexError, and ValueError for impossible lengths."""
+    """Make a structure of so many rows or more; errors are Thinc's: IndexError, ValueError for impossible lengths."""
     structure = structure_of(lengths)
     if positive and not structure.lengths.all():
         raise EMPTY.of(ValueError, "all sequence lengths must be > 0, but one of them is 0")
@@ -70,7 +70,7 @@ def keep_order(arrays: tuple[Array, Array, Array], structure: Structure) -> None
 
 
 def order_key(arrays: tuple[Array, Array, Array]) -> tuple[bytes | str, ...]:
-    """What the arrays of a time-major batch hold."""
+    """Make a key of what the arrays of a time-major batch hold."""
     sizes, lengths, indices = arrays
     kinds = sizes.dtype.char + lengths.dtype.char + indices.dtype.char
     return kinds, sizes.tobytes(), lengths.tobytes(), indices.tobytes()

@@ -38,7 +38,7 @@ Call = tuple[Any, Callable[[Any], Any]]
 
 
 class Room:
-    """What the layer inside sees: a batch in one encoding.
+    """Encoding that the layer inside sees.
 
     `straight` are the types of batches that it may have as they are.
     """
@@ -55,11 +55,11 @@ class Room:
         return door.as_kind(self.kind)
 
     def show(self, batch: Any) -> Any:
-        """What the layer gets."""
+        """Show a batch as the layer gets it."""
         return batch
 
     def read(self, y: Any, batch: Any) -> Any:
-        """What the layer gave, as an encoding; StructureError where it is not of as many sequences."""
+        """Read what the layer gave as an encoding; StructureError where it is not of as many sequences."""
         if is_array(y) and batch._in_one_array:
             return over_data(y, batch)
         found = y if type(y) is type(batch) else enter(y).as_kind(self.kind)
@@ -125,7 +125,7 @@ class RowsRoom(Room):
         self.flat = flat
 
     def batch(self, door: Door, model: Layer) -> Any:
-        """Of a rectangle step by step, which is the shorter way."""
+        """Make the batch of a rectangle step by step, which is the shorter way."""
         return door.as_kind(Packed if isinstance(door.own, Padded) else Ragged)
 
     def show(self, batch: Any) -> Any:
@@ -134,7 +134,7 @@ class RowsRoom(Room):
         return rows.reshape(rows.shape[0], -1) if self.flat and rows.ndim != 2 and rows.size else rows
 
     def read(self, y: Any, batch: Any) -> Any:
-        """As many rows; with two axes what had more has them again, where that is what there was."""
+        """Read as many rows; with two axes what had more has them again, where that is what there was."""
         if self.flat and is_array(y) and y.size == batch._shape[0] * np.prod(batch.item_shape, dtype=int):
             y = y.reshape(batch._shape) if len(batch._shape) != 2 else y
         return super().read(y, batch)
@@ -180,7 +180,7 @@ def forward(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
 
 
 def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
-    """The same for rows that lie there already, whatever their lengths are."""
+    """Run the layer on rows that lie there already, whatever their lengths are."""
     rows, lengths = X.dataXd, X.lengths
     Y, get_dX = model.layers[0](rows, is_train)
     check_rows(Y, rows)
@@ -200,7 +200,7 @@ def check_rows(Y: Any, rows: Any) -> None:
 
 
 def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
-    """The same for rows, of lists with rows of zeros between them where the layer asks for these."""
+    """Run the layer on rows, of lists with rows of zeros between them where the layer asks for these."""
     if isinstance(X, ThincRagged) and not room.flat:
         return forward_ragged(model, X, is_train)
     pad = model.attrs["pad"]

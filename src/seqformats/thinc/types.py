@@ -24,21 +24,21 @@ from .structures import check_count, int32, keep_order, structure_of, structure_
 
 @conversion(ThincRagged, Ragged, shares=True)
 def from_ragged(x: Any) -> Ragged:
-    """Its rows with all their axes, without a copy where they are contiguous."""
+    """Take the rows of Thinc's `Ragged` with all their axes, without a copy where they are contiguous."""
     structure = structure_of(x.lengths)
     return over_rows(rows_of_ragged(x, structure), structure)
 
 
 @conversion(Ragged, ThincRagged, shares=True)
 def to_ragged(x: Ragged) -> Any:
-    """The same rows; lengths that Thinc may write."""
+    """Give the rows to Thinc, with lengths that it may write."""
     check_count(x._structure)
     return ThincRagged(rows_for_thinc(x), int32(x._structure.lengths))
 
 
 @conversion(ThincPadded, Padded, shares=True)
 def from_padded(x: Any) -> Padded:
-    """The same rectangle with its columns in their order."""
+    """Take the rectangle of Thinc's `Padded` with its columns in their order."""
     return over_steps(x.data, structure_of_steps(x.size_at_t, x.lengths, x.indices))
 
 
@@ -46,7 +46,7 @@ def from_padded(x: Any) -> Padded:
 def to_padded(
     x: Padded, *, fill: object = 0, width: int | None = None, multiple_of: int = 1, truncate: bool = False
 ) -> Any:
-    """The same rectangle; its structure in arrays that Thinc may write."""
+    """Give the rectangle to Thinc, with its structure in arrays that Thinc may write."""
     if width is not None or multiple_of != 1 or truncate or not (type(fill) is int and fill == 0):
         x = convert(x, Padded, fill=fill, width=width, multiple_of=multiple_of, truncate=truncate)
     check_count(x._structure)

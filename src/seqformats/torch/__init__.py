@@ -45,7 +45,7 @@ _PLACES = {
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
-        """What is loaded when it is first asked for."""
+        """Load a name when it is first asked for."""
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:

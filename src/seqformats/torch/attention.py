@@ -1,4 +1,4 @@
-"""What the attention of PyTorch and of flash-attn asks for beside the rows of a batch."""
+"""Arguments of the attention of PyTorch and of flash-attn beside the rows of a batch."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _tensor(x: Array) -> Tensor:
 
 
 def _window(window: object, rows: int) -> tuple[int, int]:
-    """How many rows before itself and after itself a row sees; `rows` where there is no limit."""
+    """Read how many rows before itself and after itself a row sees; `rows` where there is no limit."""
     if window is None:
         return rows, rows
     pair = window if isinstance(window, (tuple, list)) else (window, window)
@@ -260,7 +260,7 @@ def _block(block: object) -> tuple[int, int]:
 
 
 def _tables(structure: Structure, seen: Array, options: tuple[int, int, int, int]) -> list[Array]:
-    """Of lines of blocks and of columns: how many are kept, and which; in part first, then as a whole."""
+    """List, for lines of blocks and for columns, how many are kept, and which; in part first, then as a whole."""
     lines, columns = [-(-structure.rows // size) for size in options[2:]]
     shapes = (2, lines), (2, lines, columns), (2, columns), (2, columns, lines)
     tables = [allocated(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]

@@ -1,4 +1,4 @@
-"""What PyTorch is told of encodings, right after it is imported, or when this package is.
+"""Registrations of encodings with PyTorch, right after it is imported, or when this package is.
 
 Leaves of its pytrees are the arrays that hold the items; the structure is what `tree_map` leaves alone.  ``torch.load``
 trusts encodings, which are built by constructors that check everything, with ``weights_only=True`` too.  A loader's
@@ -44,7 +44,7 @@ def _unflatten(leaves: Sequence[Any], skeleton: Skeleton) -> Encoding[Any]:
 
 
 def _whole(leaf: Any) -> Any:
-    """What a function of tensors has left with strides, as rows that can be read."""
+    """Make rows that can be read of what a function of tensors has left with strides."""
     if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and not leaf.is_contiguous():
         return leaf.contiguous()
     return leaf

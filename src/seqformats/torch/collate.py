@@ -114,7 +114,7 @@ def collate(
 
 
 class _Wishes:
-    """What a caller wants of which column."""
+    """Wishes of a caller for each column."""
 
     def __init__(self, to: object, rows: Collection[Hashable], options: dict[str, object]) -> None:
         if isinstance(rows, (str, bytes)) or not isinstance(rows, Collection):
@@ -167,7 +167,7 @@ def _where(path: Path) -> str:
 
 
 def _column(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
-    """What the samples have in one place, as one value."""
+    """Join what the samples have in one place into one value."""
     kinds = {kind: _kind(kind) for kind in set(map(type, values))}
     kind = kinds[type(values[0])]
     if len(kinds) > 1:
@@ -190,7 +190,7 @@ Kind: TypeAlias = Callable[[Sequence[Any], Path, _Wishes], Any]
 
 
 def _kind(kind: type) -> Kind:
-    """What becomes of values of a type."""
+    """Tell what becomes of values of a type."""
     if kind in _KINDS:
         return _KINDS[kind]
     if registry.is_encoding_type(kind) or issubclass(kind, Encoding):
@@ -271,7 +271,7 @@ def _lists(values: Sequence[list[Any]], path: Path, wishes: _Wishes) -> Any:
 
 
 def _leaves(values: Sequence[Any]) -> Iterator[object]:
-    """What is in lists of lists and is none; each list is looked into once, so there is an end."""
+    """Yield what is in lists of lists and is no list; each list is looked into once, so there is an end."""
     waiting: list[Iterator[Any]] = [iter(values)]
     seen = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""Which pairs of rows see each other, as a function that FlexAttention reads into its own graph.
+"""Mask of the pairs of rows that see each other, as a function that FlexAttention reads into its own graph.
 
 The rest of this package is not read by PyTorch's compiler; this file is.
 """

@@ -58,7 +58,7 @@ def _uploaded(numbers: Array, where: object) -> Tensor:
 
 
 def kept(structure: Structure, key: tuple[str, ...], make: Callable[[], Tensor]) -> Tensor:
-    """What `make` gives, kept with the structure until somebody writes into it."""
+    """Keep what `make` gives with the structure until somebody writes into it."""
     import torch
 
     found = structure.device.get(("tensor", *key))

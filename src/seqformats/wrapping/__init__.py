@@ -1,1 +1,1 @@
-"""How a function that wants one layout is called with any; `wrap.py` has the doors."""
+"""Call a function that wants one layout with any; `wrap.py` has the doors."""

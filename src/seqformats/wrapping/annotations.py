@@ -1,4 +1,4 @@
-"""What a type checker knows of wrappers; nothing here is checked at run time.
+"""Types of wrappers for type checkers; nothing here is checked at run time.
 
 A wrapped function takes any batch X where the function itself wants its own, its first argument or the one behind
 `self`, and gives back what it was called with; what follows stays as it was.  Of a tuple and of gradients no more is

@@ -71,7 +71,7 @@ def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], A
 
 
 def _counted(y: object, expected: int, whose: str) -> Any:
-    """What `whose` returned, which must be so many items."""
+    """Check what `whose` returned, which must be so many items."""
     if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
         raise RETURNED(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
     count = shape_of(y)[0] if is_array(y) else len(y)
@@ -98,7 +98,7 @@ def _stacked(items: Sequence[object], rows: Ragged) -> Ragged:
 
 
 class _Shape(NamedTuple):
-    """How lists of one level are nested."""
+    """Nesting of lists of one level."""
 
     kinds: list[type]  # of each list
     counts: list[int]  # of the lists within, or 0

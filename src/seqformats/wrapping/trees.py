@@ -81,7 +81,7 @@ class TreeWrapper(Wrapper):
         return Given(tree, arguments, others)
 
     def tree_back(self, returned: object, given: Given) -> Any:
-        """What the function returned, as the caller gets it: columns by name, a batch alone as the first one was.
+        """Give back what the function returned: columns by name, a batch alone as the first one was.
 
         Of a tuple it is the first element, as ever, if the caller did not give such a tuple.
         """
@@ -96,7 +96,7 @@ class TreeWrapper(Wrapper):
         return self.restored(self.encoded(returned, given.first()), given.first())
 
     def column_back(self, y: Any, path: Path, given: Given) -> Any:
-        """What the function returned under a name; rows and what is no batch stay as they are."""
+        """Give back what the function returned under a name; rows and what is no batch stay as they are."""
         argument = self.argument_of(y, path, given)
         return y if argument is None else self.restored(self.encoded(y, argument), argument)
 
@@ -161,7 +161,7 @@ class TreeWrapper(Wrapper):
         return result, backprop
 
     def way_in(self, y: Any, argument: Argument) -> Function:
-        """How a gradient of the caller's becomes one of what the function returned."""
+        """Make the way by which a gradient of the caller's becomes one of what the function returned."""
         inner, as_array = without_data(self.encoded(y, argument)), is_array(y)
         outer = without_items(self.restored(self.encoded(y, argument), argument))
 

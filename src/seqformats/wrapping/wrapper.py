@@ -1,4 +1,4 @@
-"""What one wrapper does, whatever the function: convert, call, convert back."""
+"""Steps of a wrapper, whatever the function: convert, call, convert back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Argument(NamedTuple):
 
 
 class Wrapper:
-    """What one `with_...` does, whatever the function."""
+    """Wrapper of functions for one encoding: convert, call, convert back."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Wrapper:
         return batch.data if self.rows else batch
 
     def returned(self, fn: Function, args: Arguments, kwargs: Named, shown: Shown, lists: Lists) -> Any:
-        """What the function returns, called with what it is shown."""
+        """Call the function with what it is shown."""
         passed = [shown.get(i, x) for i, x in enumerate(args)]
         named = {name: shown.get(name, x) for name, x in kwargs.items()}
         try:
@@ -138,7 +138,7 @@ class Wrapper:
             raise
 
     def call_tree(self, fn: Function, args: Arguments, kwargs: Named, place: int) -> Any:
-        """The same where the first argument is a tree of columns."""
+        """Call the function where the first argument is a tree of columns."""
         raise NotImplementedError
 
     def call_alone(self, fn: Function, x: Encoding) -> Any:
@@ -155,7 +155,7 @@ class Wrapper:
         return self.back(y, Argument(0, x, batch, self.level))
 
     def call_list(self, fn: Function, x: Nested, batch: Encoding) -> Any:
-        """The same with a bare list of arrays, which is `batch` in the encoding of the wrapper."""
+        """Call the function with a bare list of arrays, which is `batch` in the encoding of the wrapper."""
         y = fn(batch)
         if type(y) is type(batch) and y._structure is batch._structure and len(x) == len(batch):
             return in_kind_of(convert(y, List), x)
@@ -196,7 +196,7 @@ class Wrapper:
                     )
 
     def back(self, returned: object, argument: Argument) -> Any:
-        """What the function returned, as the caller gets it; of a tuple the first element."""
+        """Give back what the function returned as the caller gets it; of a tuple the first element."""
         if not isinstance(returned, tuple) or is_column(returned):
             return self.restored(self.encoded(returned, argument), argument)
         if not returned:
@@ -205,7 +205,7 @@ class Wrapper:
         return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
 
     def encoded(self, y: object, argument: Argument) -> Any:
-        """What the function returned, as an encoding with as many sequences as it saw."""
+        """Read what the function returned as an encoding with as many sequences as it saw."""
         batch = argument.batch
         if is_column(y):
             y = read_column(y)
@@ -307,7 +307,7 @@ def is_asked(backprop: object) -> bool:
 
 
 def tree_place(args: Arguments, found: Lists) -> int | None:
-    """Where the first argument stands, if it is a tree of columns.
+    """Find the first argument, if it is a tree of columns.
 
     Beside another batch it is one only if it holds encodings: any other dict is passed on, as ever.
     """
@@ -379,7 +379,7 @@ _GIVE_A_LIST = "a batch there is an encoding: sf.List(...), or sf.convert(..., s
 
 
 def _first(args: Arguments) -> int:
-    """Where the first argument stands: behind `self`, which is nothing that a wrapper knows."""
+    """Find the first argument: behind `self`, which is nothing that a wrapper knows."""
     x = args[0]
     known = is_array(x) or isinstance(x, (list, tuple)) or is_encoding(x)
     return 0 if known or len(args) == 1 else 1
