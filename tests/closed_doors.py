@@ -28,8 +28,8 @@ def closed_doors():
 
     followers, learn = close()
     try:
-        yield
+        with core.off():
+            yield
     finally:
-        core.switch(True)
         threads._followers[:], Door.learn = followers, learn
         threads._tell()

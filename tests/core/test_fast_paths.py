@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import seqformats as sf
 from seqformats import core
 from seqformats.formats import Encoding
+from seqformats.formats.chunks import Origin
 from seqformats.formats.structure import Structure
 
 pytestmark = [
@@ -47,7 +48,7 @@ def same(a, b):
     if isinstance(a, Structure):
         parts = ("lengths", "offsets", "n", "rows", "longest", "stable")
         return all(same(getattr(a, name), getattr(b, name)) for name in parts)
-    if isinstance(a, Encoding):
+    if isinstance(a, (Encoding, sf.Pairs, Origin)):
         slots = {name for base in type(a).__mro__ for name in vars(base).get("__slots__", ())} - {"__weakref__"}
         return all(same(getattr(a, name), getattr(b, name)) for name in slots)
     if isinstance(a, (list, tuple)):

@@ -10,7 +10,7 @@ from closed_doors import closed_doors
 
 import seqformats as sf
 from seqformats.doors.door import LIVE, Comparing, Plan, closed, is_plain, same
-from seqformats.doors.taking import Ordering, Taking
+from seqformats.doors.taking import Ordering
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.operations.distance import _DOOR
 from seqformats.operations.order import _plan_of
@@ -45,7 +45,6 @@ def edits(x):
 MARKS = np.array([True, False, True, True, True])
 DOORS = {
     "compare": (lambda: Comparing(_DOOR.numbers), edits, EDITS),
-    "take": (lambda: Taking("keep", "move_kept", "count_kept"), lambda x: ((x, MARKS), sf.filter(x, MARKS)), None),
     "order": (lambda: Ordering(0, _plan_of), lambda x: ((x, False), sf.sort(x)), None),
 }
 
@@ -219,9 +218,9 @@ def test_is_plain(found, is_one):
 
 
 def test_without_machine_code_it_stays_closed(monkeypatch):
-    door = Taking("keep", "move_kept", "count_kept")
+    door = Ordering(0, _plan_of)
     monkeypatch.setattr("seqformats.doors.door.door_of", lambda page: None)
-    learn("take", door)
+    learn("order", door)
     assert door.wrong
     assert door.enter is closed
     assert not door.worlds[LIVE].any()

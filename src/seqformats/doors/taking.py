@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..later import loading
 from ..launch.kernel import Kernel, kernel
 from ..native.signature import Signature, Word
 from ..native.words import (
-    CHUNKING,
     COUNTER,
     FALSE,
     MODE,
@@ -35,8 +33,6 @@ _MOVE: Signature = ("i", "i", _LAYOUT)
 _UNITS: Signature = ("i", "i", "i")
 _JOIN: Signature = ("i", "i", "i8", "i8", "i8", "i8", "i8", "i", *_UNITS)
 _SIGNATURES: dict[str, Signature] = {
-    "chunk_counts": ("i8", "i", "i", "i", "i8"),
-    "chunk_runs": ("i8", "i8", "i", "i", "i", "i8"),
     "copy_blocks": (*_MOVE, _LAYOUT, *_UNITS),
     "count_kept": ("u1", "i8", "i8"),
     "cut_places": ("i8", "i8", "i8", "i8", "i8"),
@@ -90,20 +86,6 @@ class Taking(Door):
     def address(self, used: Kernel) -> int:
         """The general way may do without it: then it is loaded now."""
         return used.address(_SIGNATURES[used.name])
-
-
-class Chunking(Taking):
-    """The same of what cuts sequences into chunks: of kernels, what says how many, what says where, and the mover."""
-
-    words = CHUNKING
-
-    def __init__(self) -> None:
-        super().__init__("chunk", "copy_blocks", "chunk_counts", apart=("chunk_runs",))
-
-    def describe(self, worlds: np.ndarray) -> None:
-        """Of its results."""
-        super().describe(worlds)
-        worlds[:, TAKE:CHUNKING] = registry.service("words_of_chunks")()
 
 
 class Ordering(Taking):

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..formats import Chunks, List, LoD, Masked, Packed, Padded, Pairs, Ragged
-from ..formats.chunks import Origin
+from ..formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.structure import Order, Structure
 from ..launch.threads import follow
 from ..native import objects, words
@@ -40,14 +39,6 @@ _SLOTS_OF_LISTS = {
     words.LIST_DTYPE: "_dtype",
 }
 _SLOTS_OF_PAIRS = {words.PAIR_ONE: "one", words.PAIR_TWO: "two"}
-_SLOTS_OF_ORIGINS = {words.ORIGIN_LEVELS: "levels", words.ORIGIN_STARTS: "starts", words.ORIGIN_WHOLE: "whole"}
-_SLOTS_OF_CHUNKS = {
-    words.CHUNK_LOD: "lod",
-    words.CHUNK_STARTS: "starts",
-    words.CHUNK_LENGTHS: "sequence_lengths",
-    words.CHUNK_LEVELS: "_levels",
-    words.CHUNK_ORIGIN: "_origin",
-}
 
 
 @registry.provides("common_world")
@@ -117,22 +108,6 @@ def _words_of(kind: Any) -> np.ndarray:
 def words_of_levels() -> np.ndarray:
     """The same of a `LoD`, and behind it where its levels are."""
     return np.append(_words_of(LoD), _slot(LoD, "_levels"))
-
-
-@registry.provides("words_of_chunks")
-@functools.cache
-def words_of_chunks() -> np.ndarray:
-    """What the door of `chunk` has to know: words, the slots of `Origin` and `Chunks`, and what all know of these."""
-    made = np.zeros(words.CHUNKING, np.int64)
-    for word, ending in ((words.KEEPS, "keep"), (words.DROPS, "drop"), (words.SHIFTS, "shift")):
-        made[word] = id(sys.intern(ending))
-    made[words.ORIGIN_OF] = id(Origin)
-    for word, name in _SLOTS_OF_ORIGINS.items():
-        made[word] = _slot(Origin, name)
-    for word, name in _SLOTS_OF_CHUNKS.items():
-        made[word] = _slot(Chunks, name)
-    made[words.CHUNKS_OF :] = _words_of(Chunks)
-    return made[words.TAKE :]
 
 
 def _slot(kind: Any, name: str) -> int:

@@ -200,21 +200,3 @@ TAKE = PICKER + 1
 ORDER_WIDE = 5
 MOST_ORDERS = 14
 ORDERING = ORDER_PLANS + ORDER_WIDE * MOST_ORDERS
-
-# Of the door of `chunk`, behind those of doors that take items: words, and what is known of its results.
-(
-    KEEPS,  # words: what becomes of a last chunk that is shorter
-    DROPS,
-    SHIFTS,
-    ORIGIN_OF,  # the type `Origin`, and its slots
-    ORIGIN_LEVELS,
-    ORIGIN_STARTS,
-    ORIGIN_WHOLE,
-    CHUNK_LOD,  # slots of `Chunks`
-    CHUNK_STARTS,
-    CHUNK_LENGTHS,
-    CHUNK_LEVELS,
-    CHUNK_ORIGIN,
-    CHUNKS_OF,  # the words of `Chunks`, as those of `ENCODINGS`
-) = range(TAKE, TAKE + 13)
-CHUNKING = CHUNKS_OF + WIDE
