@@ -140,7 +140,7 @@ CALLS = {
         Cost("pair_lengths pair_rows pair_rows", 3, 30, 2.30),
     ),
     "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 16, 0.20)),
-    "sort": (fresh, sf.sort, Cost("order_rows", 4, 2, 10.0)),
+    "sort": (fresh, sf.sort, Cost("order_rows", 4, 31, 10.0)),
     "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 26, 2.20)),
     "expand_as": (
         lambda x: (rows_of_ones(x), x),

@@ -1,7 +1,6 @@
 """How doors learn: all by one mechanism, so each kind of door is put through the same."""
 
 import gc
-import pickle
 import weakref
 
 import numpy as np
@@ -10,10 +9,8 @@ from closed_doors import closed_doors
 
 import seqformats as sf
 from seqformats.doors.door import LIVE, Comparing, Plan, closed, is_plain, same
-from seqformats.doors.taking import Ordering
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.operations.distance import _DOOR
-from seqformats.operations.order import _plan_of
 
 pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
 
@@ -45,7 +42,6 @@ def edits(x):
 MARKS = np.array([True, False, True, True, True])
 DOORS = {
     "compare": (lambda: Comparing(_DOOR.numbers), edits, EDITS),
-    "order": (lambda: Ordering(0, _plan_of), lambda x: ((x, False), sf.sort(x)), None),
 }
 
 
@@ -63,7 +59,7 @@ def learn(name, door=None):
 def kernels_of(name, door):
     plan = DOORS[name][2]
     own = list(door.kernels.values())
-    return own + ([kernel("order_rows"), kernel("start_rows")] if name == "order" else [plan.kernel] if plan else [])
+    return own + ([plan.kernel] if plan else [])
 
 
 def passes(name, door, args, result):
@@ -112,19 +108,12 @@ def test_a_kernel_that_is_replaced_closes_it_until_there_is_machine_code(name, m
             assert way(*args) is None
             door.learn(args, result, DOORS[name][2])
             assert not door.wrong
-            if used.name not in UNUSED.get(name, ()):
-                assert door.enter(*args) is None, used.name
+            assert door.enter(*args) is None, used.name
         used.forget()
         assert not door.known
         for _ in range(3):
             door, args, result = learn(name, door)
     assert passes(name, door, args, result)
-
-
-UNUSED = {
-    "order": ("start_rows",),
-}
-"""Kernels that the calls above do without, where the order is known."""
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -192,20 +181,6 @@ def test_what_it_remembers_are_numbers(name):
     assert there() is None
 
 
-def test_dtypes_of_pickles_take_no_place():
-    """Each of them has a dtype of its own, which comes and goes."""
-    door = Ordering(0, _plan_of)
-    for _ in range(10):
-        x = pickle.loads(pickle.dumps(batch()))
-        with closed_doors():
-            result = sf.sort(x)
-        door.enter(x, False)
-        door.learn((x, False), result)
-        assert len(door.dtypes) == (x.dtype is F4)
-    learn("order", door)
-    assert len(door.known) == 1
-
-
 @pytest.mark.parametrize(
     ("found", "is_one"),
     [(np.zeros(2), True), (np.zeros(2).view(Own), False), (batch, True), (arrays, True), (3, False), ((), False)],
@@ -218,9 +193,9 @@ def test_is_plain(found, is_one):
 
 
 def test_without_machine_code_it_stays_closed(monkeypatch):
-    door = Ordering(0, _plan_of)
+    door = Comparing(_DOOR.numbers)
     monkeypatch.setattr("seqformats.doors.door.door_of", lambda page: None)
-    learn("order", door)
+    learn("compare", door)
     assert door.wrong
     assert door.enter is closed
     assert not door.worlds[LIVE].any()
