@@ -54,8 +54,14 @@ def same(a, b):
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if hasattr(a, "untyped_storage"):
-        return a.dtype == b.dtype and a.shape == b.shape and bytes(a.numpy().data) == bytes(b.numpy().data)
+        facts = [(x.dtype, x.shape, x.device, x.requires_grad, x.is_contiguous()) for x in (a, b)]
+        return facts[0] == facts[1] and bytes_of(a) == bytes_of(b)
     return a == b
+
+
+def bytes_of(tensor):
+    torch = sys.modules["torch"]
+    return tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def outcome(call):

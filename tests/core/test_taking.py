@@ -10,7 +10,6 @@ import leaks
 import numpy as np
 import pytest
 import strategies
-from closed_doors import closed_doors
 from hypothesis import given
 from hypothesis import strategies as st
 from interrupts import interrupted
@@ -23,7 +22,6 @@ from seqformats.launch.kernel import kernel
 pytestmark = [
     pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
     pytest.mark.passes("compiled", reason="it is about machine code"),
-    pytest.mark.usefixtures("without_limits"),
 ]
 
 
@@ -37,7 +35,7 @@ def outcome(call):
 
 def check(call):
     """The same result or error with the extension and without, three times: Python tells it of kernels."""
-    with closed_doors():
+    with core.off():
         wanted = outcome(call)
     for _ in range(3):
         found = outcome(call)
@@ -247,7 +245,7 @@ def test_chunks_are_what_they_were():
     """Their gradient, the way back, and what is made of them without the extension."""
     sf.chunk(R, 4, 1)
     found = sf.chunk(R, 4, 1)
-    with closed_doors():
+    with core.off():
         wanted = sf.chunk(R, 4, 1)
     for how in ("first", "mean", "max", "last"):
         assert same(sf.unchunk(found, how), sf.unchunk(wanted, how))

@@ -38,7 +38,7 @@ def structured(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple
     """
     table: np.ndarray = np.empty(2 * n + 1 + extra, np.int64)
     longest = int(run(*args, table))
-    table.setflags(False)
+    table.setflags(write=False)
     made = None if longest < 0 else _classes["structure"](table[:n], table[n : 2 * n + 1], longest)
     return made, table[2 * n + 1 :], longest
 

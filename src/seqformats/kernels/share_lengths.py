@@ -1,8 +1,8 @@
 """How many items of every sequence are kept, where it and one of another batch share a greatest length.
 
-Both have ``lengths (n,)`` and `others`; ``most (1,)`` holds for all pairs, or with `own` 1 ``(n,)`` for each.  By
-`strategy` 0 the longer one is cut until both are equally long, and then both in turn, `second` 1 keeping one item more
-of an odd number; by 1 this one alone is cut, by 2 the other one.
+Both have ``lengths (n,)`` and `others`; ``most (1,)`` holds for all pairs, or ``(n,)`` for each.  By `strategy` 0 the
+longer one is cut until both are equally long, and then both in turn, `second` 1 keeping one item more of an odd number;
+by 1 this one alone is cut, by 2 the other one.
 """
 
 from .parts import (
@@ -20,7 +20,6 @@ def cpu(
     others: Integers,
     offsets: Integers,
     most: Integers,
-    own: int,
     strategy: int,
     second: int,
     left: int,
@@ -36,7 +35,7 @@ def cpu(
     total = 0
     table[n] = 0
     for i in range(n):
-        limit = most[i * own]
+        limit = most[i if most.size > 1 else 0]
         length = lengths[i]
         other = others[i]
         if strategy == 0:

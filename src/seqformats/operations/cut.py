@@ -294,14 +294,14 @@ def _shared(own: Structure, other: Structure, most: int | Array, strategy: str, 
     """What is kept of one of two: the first, or the `second`."""
     limits = np.array([most]) if isinstance(most, int) else most
     cut = 0 if strategy == "longest_first" else 1 + ((strategy == "only_first") == second)
-    args = other.lengths, own.offsets, limits, int(limits is most), cut, second, int(side == "left")
+    args = other.lengths, own.offsets, limits, cut, second, int(side == "left")
     kept, starts, longest = core.structured(share_lengths.run, own.n, own.n, own.lengths, *args)
     if kept is None:
         i = -1 - longest
         a, b = (other.lengths, own.lengths) if second else (own.lengths, other.lengths)
         raise EMPTY(
             f"pair {i} has {a[i]} and {b[i]} items, and {strategy!r} would leave none of the "
-            f"{'first' if strategy == 'only_first' else 'second'} for most={limits[i * int(limits is most)]}; "
+            f"{'first' if strategy == 'only_first' else 'second'} for most={limits[min(i, limits.size - 1)]}; "
             '"longest_first" cuts both'
         )
     return _without_middle(own, kept) if side == "middle" else Runs(kept, kept, starts)

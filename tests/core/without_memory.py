@@ -1,4 +1,4 @@
-"""A process that has every door called while one piece of memory after the other is not to be had.
+"""A process that calls every fast path while one piece of memory after the other is not to be had.
 
 It prints what went wrong, and first what it calls, so that the last line tells what a crash was in.
 """
@@ -11,12 +11,12 @@ import sys
 
 import numpy as np
 import test_edges
-import test_spread
+import test_one_kernel
 import test_taking
 from numba import cfunc, njit, types
+from test_fast_paths import same
 
 import seqformats as sf
-from seqformats.doors.door import same
 
 MOST = 48  # pieces of memory that a small call asks for
 TIMES = 6
@@ -117,13 +117,13 @@ def without_a_piece_of_objects(call, number):
 
 
 def every_call():
-    """Yield what goes through doors and fast paths, by name."""
+    """Yield what goes by fast paths and primitives, by name."""
     yield from test_taking.CALLS.items()
     yield from test_taking.PRIMITIVES.items()
     test_edges.opened()
     yield from test_edges.calls()[0].items()
-    for number, (door, args) in enumerate(test_spread.opened()):
-        yield f"{door} {number}", lambda door=door, args=args: door.enter(*args)
+    for number, (path, args) in enumerate(test_one_kernel.opened()):
+        yield f"{path} {number}", lambda path=path, args=args: path.enter(*args)
 
 
 def functions_of(call):
