@@ -23,11 +23,12 @@ from typing import Any
 from . import absent
 
 extension: Any = None
-"""The extension; None where there is none."""
+"""The extension; None where there is none, or one of older sources, which is to be built anew."""
 with contextlib.suppress(ImportError):
     from . import fast  # type: ignore[attr-defined, unused-ignore]
 
-    extension = fast
+    if all(hasattr(fast, name) for name in absent.PROVIDES):
+        extension = fast
 
 _of: Any = absent if extension is None else extension
 NAMES: frozenset[str] = frozenset(_of.NAMES)

@@ -13,6 +13,8 @@ import numpy as np
 T = TypeVar("T")
 
 NAMES: tuple[str, ...] = ()
+PROVIDES = ("Calculate", "Conversion", "Spread", "filled", "lay_out", "over", "repeat", "structured")
+"""Names that an extension of these sources has."""
 
 
 def nothing(*_: object) -> Any:
