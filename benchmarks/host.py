@@ -141,8 +141,6 @@ def pretend() -> Callable[[np.ndarray], Any]:
     library: Any = library_of(torch.zeros(1))
 
     class Pretending(type(library)):  # type: ignore[misc]
-        has_doors = False  # those are of the CPU
-
         def kind(self, x: Any) -> str:
             return "cuda"
 

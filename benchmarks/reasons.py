@@ -98,11 +98,11 @@ LOST = (
     ),
     Reason(
         "Tiny and small batches",
-        """An operation without a door (`kernels/doors`) is prepared in Python: it checks whether the data is still what
-        was validated and whether it requires a gradient, finds the kernel, allocates, and builds a valid result; these
+        """An operation without a fast path (`core`) is prepared in Python: it checks whether the data is still what was
+        validated and whether it requires a gradient, finds the kernel, allocates, and builds a valid result; these
         are 10 to 65 functions, which `tests/test_costs.py` counts. A peer that is one C function, checks nothing and
-        knows no structure does none of that. An operation with a door takes 1 to 3 µs, at least half of which is the
-        kernel: list -> ragged copies for 1 of 2 µs, as `np.concatenate` does.""",
+        knows no structure does none of that. An operation with a fast path takes 1 to 3 µs, at least half of which is
+        the kernel: list -> ragged copies for 1 of 2 µs, as `np.concatenate` does.""",
         lambda cell: cell["shape"] in ("tiny", "small"),
     ),
     Reason(
@@ -193,7 +193,7 @@ OTHERS = (
     ),
     (
         "Import",
-        """The package adds 32 ms to NumPy's 84, and the first conversion, which loads a kernel and a door, adds 4 to 6
+        """The package adds 32 ms to NumPy's 84, and the first conversion, which loads kernels, adds 4 to 6
         more: shipped code is put into memory without LLVM, whose binding took 20 to 26.""",
     ),
     (
@@ -207,7 +207,7 @@ OTHERS = (
     (
         "Eight callers",
         """A call that releases the GIL must wait to get it back, and below some 100 µs this costs more than it gains.
-        So kernels and doors keep the GIL below 256 KB.""",
+        So kernels and fast paths keep the GIL below 256 KB.""",
     ),
 )
 

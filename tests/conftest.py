@@ -146,8 +146,7 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
-    from closed_doors import closed_doors
-
+    from seqformats import core
     from seqformats.launch import threads
     from seqformats.native.code import Traits
 
@@ -160,19 +159,9 @@ def threads_for_all(monkeypatch):
 
     monkeypatch.setattr(Traits, "threads_from", 1)
     monkeypatch.setattr(threads, "run", noticed)
-    with closed_doors():
+    with core.off():
         yield
     assert max(used, default=0) > 2, "everything was done by one thread"
-
-
-@pytest.fixture(scope="module")
-def without_limits():
-    """Every call that does not come through a door teaches it, whatever came before it in this process."""
-    from seqformats.doors.door import Door
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Door, "is_due", lambda *_: True)
-        yield
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 import seqformats as sf
 from seqformats import core, health
-from seqformats.doors.door import Door
 from seqformats.native import code
 from seqformats.native.shipped import Shipped
 
@@ -34,9 +33,7 @@ def test_every_check_says_something():
     found = sf.doctor()
     names = [check.name for check in found.checks]
     assert len(names) == len(set(names))
-    assert {"versions", "machine code", "CPU", "cache", "extension", "doors", "threads", "GPUs", "environment"} <= set(
-        names
-    )
+    assert {"versions", "machine code", "CPU", "cache", "extension", "threads", "GPUs", "environment"} <= set(names)
     for one in found.checks:
         assert one.state in ("ok", "note", "problem")
         assert one.text
@@ -146,25 +143,6 @@ def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
     assert "max_rows" in found
     assert "copy_blocks" in found
     assert check("shipped code").text == f"{tmp_path / 'x86-64-v3.so'} is damaged"
-
-
-@pytest.mark.passes("compiled", reason="doors are machine code")
-def test_doors(monkeypatch):
-    assert "doors/order" in code.pages_of_doors()
-    assert "doors/language" not in code.pages_of_doors()
-    monkeypatch.setattr(code, "is_there", lambda name, text: True)
-    assert check("doors").state == "ok"
-
-    class Ajar(Door):
-        words = 64
-
-    door = Ajar("of a test")
-    door.wrong = True
-    found = check("doors")
-    assert found.state == "problem"
-    assert "of a test" in found.text
-    door.wrong = False
-    assert check("doors").state == "ok"
 
 
 def test_the_extension(monkeypatch):

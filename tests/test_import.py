@@ -19,7 +19,7 @@ SOURCE = pathlib.Path(sf.__file__).parent
 
 MODULES = 58  # of this package, after the import
 # Those of them that are in a package are in one of these.
-PACKAGES = {"arrays", "converters", "core", "doors", "formats", "launch", "native", "reading"}
+PACKAGES = {"arrays", "converters", "core", "formats", "launch", "native", "reading"}
 # Of the standard library, which NumPy does without, and which take long.
 COSTLY = {"asyncio", "ctypes.util", "difflib", "hashlib", "json", "logging", "pkgutil", "subprocess", "sysconfig"}
 OTHERS = {"awkward", "jax", "llvmlite", "numba", "pandas", "pyarrow", "scipy", "thinc", "torch"}
@@ -66,7 +66,7 @@ def test_what_the_first_conversion_loads(given):
         """
     python(script)  # which may compile
     loaded = {name.split(".")[1] for name in python(script)}
-    assert loaded <= {"arrays", "core", "doors", "kernels", "launch", "native", "numba_types"}
+    assert loaded <= {"arrays", "core", "kernels", "launch", "native", "numba_types"}
 
 
 def places():

@@ -14,9 +14,9 @@ import traceback
 import numpy as np
 import oracle
 import pytest
-from closed_doors import closed_doors
 
 import seqformats as sf
+from seqformats import core
 from seqformats.launch import threads as pool
 from seqformats.native.code import Traits
 
@@ -63,7 +63,7 @@ def run(code, **environment):
     here = pathlib.Path(__file__).parent
     start = "import test_threads\nfrom seqformats.native.code import Traits\n"
     start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
-    start += "from closed_doors import close\nclose()\n"  # what comes here would have no work for threads
+    start += "from seqformats import core\ncore.switch(False)\n"  # what comes here would have no work for threads
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
     # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
     env = {
@@ -802,7 +802,7 @@ def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
     )
     monkeypatch.setattr(Traits, "threads_from", 1)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
-    with closed_doors():
+    with core.off():
         made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
         made.append(sf.reduce_first(items))
     for (source,), (target,) in kept:

@@ -5,7 +5,6 @@ No package is imported that need not be there, Numba neither, and no GPU is touc
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import os
 import platform
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import core
-from .doors.door import Door, closed
 from .errors import KIND, DeviceError, said
 from .formats import Ragged
 from .later import imported
@@ -94,7 +92,7 @@ class Diagnosis:
 
 
 def doctor(*, cuda: bool = False) -> Diagnosis:
-    """Look whether the library runs here as it should: versions, machine code, cache, doors, threads, devices.
+    """Look whether the library runs here as it should: versions, machine code, cache, threads, devices.
 
     Nothing is compiled, and neither Numba nor a package that need not be there is imported.
 
@@ -140,7 +138,6 @@ def doctor(*, cuda: bool = False) -> Diagnosis:
         *_outdated(),
         _cache(),
         _extension(),
-        _doors(),
         _threads(),
         _gpus(cuda),
         _environment(),
@@ -286,24 +283,6 @@ def _extension() -> Check:
     if built.has_sources() and built.sources() != core.extension.SOURCES:
         return Check("extension", PROBLEM, "built of other sources", "pip install --editable . builds it anew")
     return Check("extension", OK, f"in use, {Path(core.extension.__file__).name}")
-
-
-def _doors() -> Check:
-    """What stands before operations on small batches, in this process."""
-    if not code.in_use():
-        return Check("doors", NOTE, f"closed: {code.whence()}")
-    pages = code.pages_of_doors()
-    there = [page for page in pages if code.is_there(page, page)]
-    doors = [one for one in gc.get_objects() if issubclass(type(one), Door)]  # a proxy would say of what it is
-    wrong = [one.page for one in doors if one.wrong]
-    if wrong:
-        text = f"{len(wrong)} closed for good, since they made other results: {_some(sorted(set(wrong)))}"
-        return Check("doors", PROBLEM, text, "results are right, calls slower; please report it with this output")
-    opened = sum(one.enter is not closed for one in doors)
-    told = f"machine code of {len(there)} of {len(pages)} is there; {opened} have opened in this process"
-    if len(there) == len(pages):
-        return Check("doors", OK, told)
-    return Check("doors", NOTE, told, "each opens with the first calls, once its code is compiled")
 
 
 # --- the process -----------------------------------------------------------------------------------------------------

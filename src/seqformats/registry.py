@@ -352,16 +352,12 @@ def gradients() -> dict[Callable[..., Any], Rule]:
 
 _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
-    "common_world": "doors.world",
-    "tensors_are_known": "doors.tensors",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
     "to_njt": "torch.nested",
-    "words_of_chunks": "doors.world",
-    "words_of_levels": "doors.world",
 }
 """The modules that provide what is asked for by few, which are imported when that is first asked for."""
 

@@ -17,11 +17,11 @@ import weakref
 import every_call
 import numpy as np
 import pytest
-from closed_doors import closed_doors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqformats as sf
+from seqformats import core
 from seqformats.arrays import NUMPY, frozen, memory
 
 LEAST = 1 << 10
@@ -38,7 +38,7 @@ def keeping(limit, least=LEAST):
     memory.LEAST = least
     try:
         sf.keep_memory(limit)
-        with closed_doors():  # which leave large results alone, but know nothing of a lower limit
+        with core.off():  # which leave large results alone, but know nothing of a lower limit
             yield
     finally:
         sf.keep_memory(None)

@@ -20,7 +20,6 @@ from seqformats.launch.kernel import add_kernel, kernel
 pytestmark = [
     pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
     pytest.mark.passes("compiled", reason="fast paths run machine code"),
-    pytest.mark.usefixtures("without_limits"),
 ]
 
 TARGETS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import seqformats as sf
 from seqformats import core
 from seqformats.formats import Encoding
+from seqformats.formats.chunks import Origin
 from seqformats.formats.structure import Structure
 
 pytestmark = [
@@ -47,14 +48,20 @@ def same(a, b):
     if isinstance(a, Structure):
         parts = ("lengths", "offsets", "n", "rows", "longest", "stable")
         return all(same(getattr(a, name), getattr(b, name)) for name in parts)
-    if isinstance(a, Encoding):
+    if isinstance(a, (Encoding, sf.Pairs, Origin)):
         slots = {name for base in type(a).__mro__ for name in vars(base).get("__slots__", ())} - {"__weakref__"}
         return all(same(getattr(a, name), getattr(b, name)) for name in slots)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if hasattr(a, "untyped_storage"):
-        return a.dtype == b.dtype and a.shape == b.shape and bytes(a.numpy().data) == bytes(b.numpy().data)
+        facts = [(x.dtype, x.shape, x.device, x.requires_grad, x.is_contiguous()) for x in (a, b)]
+        return facts[0] == facts[1] and bytes_of(a) == bytes_of(b)
     return a == b
+
+
+def bytes_of(tensor):
+    torch = sys.modules["torch"]
+    return tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def outcome(call):

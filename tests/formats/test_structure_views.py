@@ -63,7 +63,7 @@ def readers(x):
 
 
 def results(x):
-    """Return results of kernels by every way that a structure goes: doors, the general way, the order."""
+    """Return results of kernels by every way that a structure goes: fast paths, Python, the order."""
     made = [sf.convert(x, list), sf.convert(sf.reverse(x), list), np.asarray(sf.reduce_sum(x)).tolist(), len(x)]
     made += [sf.convert(sf.convert(x, kind), list) for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
     made += [sf.convert(x[[0, len(x) - 1]], list), sf.convert(x[1:], list), sf.convert(sf.repeat(x, 2), list)]

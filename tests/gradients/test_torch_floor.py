@@ -13,7 +13,7 @@ pytestmark = pytest.mark.peers
 LENGTHS = [5] * 8
 TARGETS = torch.arange(40) % 16
 # Forward and backward, what torch calls of its own left out: at most.  A number that must rise is to be explained;
-# what a graph calls goes through doors.
+# what a graph calls is tried by the fast paths.
 CALLS = {
     "reduce_sum": (sf.reduce_sum, 32),
     "reduce_mean": (sf.reduce_mean, 32),

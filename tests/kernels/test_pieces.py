@@ -7,9 +7,9 @@ import grouped_scores
 import numpy as np
 import oracle
 import pytest
-from closed_doors import closed_doors
 
 import seqformats as sf
+from seqformats import core
 from seqformats.arrays import NUMPY
 from seqformats.beam import candidates
 from seqformats.beam.rows import Scores
@@ -90,7 +90,7 @@ def test_pieces(name, special, in_pieces):
     if special:
         x.data[3:19] = -np.inf  # a piece of these alone
         x.data[40, 0], x.data[60, 1] = np.inf, np.nan
-    with closed_doors():
+    with core.off():
         wanted, times = CALLS[name](x), in_pieces()
         found = CALLS[name](x)
     assert times
@@ -103,7 +103,7 @@ def test_largest_items_are_merged_in_levels(in_pieces):
     """The pieces of the longest sequence in twos, four times; equal items stay in their order."""
     lengths = [300, 0, 41, 5]
     x = sf.Ragged(np.random.default_rng(1).integers(0, 40, (sum(lengths), 3)).astype("f4"), lengths)
-    with closed_doors():
+    with core.off():
         wanted, _ = sf.topk(x, 4), in_pieces()
         found = sf.topk(x, 4)
     for one, other in zip(found, wanted, strict=True):

@@ -312,18 +312,14 @@ def test_where_nothing_links(monkeypatch, tmp_path):
 def test_symbols_are_of_one_kernel_each():
     symbols = {}
     for job in ship.jobs():
-        if job.signature or job.door:
+        if job.signature:
             assert symbols.setdefault(job.symbol, job.text) == job.text
     assert symbols["sf_sum_rows_f4_f4"].startswith("sum_rows(f4,f4,")
-    assert symbols["sf_doors_mask"] == "doors/mask"
 
 
-def test_all_kernels_and_doors_are_listed():
+def test_all_kernels_are_listed():
     folder = pathlib.Path(sf.__file__).parent / "kernels"
-    doors = [path.stem for path in sorted((folder / "doors").glob("*.py")) if "\ndef door(" in path.read_text()]
-    kernels = [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
-    assert "doors/mask" in ship.names()
-    assert ship.names() == [*kernels, *(f"doors/{name}" for name in doors)]
+    assert ship.names() == [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
 
 
 @compiled_only
@@ -512,7 +508,6 @@ def test_traits_are_kept(shipped):
 def test_what_keeps_code_apart(shipped, monkeypatch):
     """Text, sources, flags, CPU and LLVM, and Numba."""
     keys = {code.key_of("check_lengths", "a"), code.key_of("check_lengths", "b"), code.key_of("sort_lengths", "a")}
-    keys.add(code.key_of("doors/lay", "a"))
     flags = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "DEBUGINFO")
     for name in flags:
         monkeypatch.setenv(f"NUMBA_{name}", "0")

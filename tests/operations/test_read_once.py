@@ -9,9 +9,9 @@ import threading
 import every_call
 import numpy as np
 import pytest
-from closed_doors import closed_doors
 
 import seqformats as sf
+from seqformats import core
 from seqformats.launch.kernel import Kernel
 
 N = 50
@@ -66,7 +66,7 @@ CALLS = {
 def test_a_change_between_two_kernels_is_not_seen(name, monkeypatch):
     given = np.zeros(N, np.int64)
     call = lambda: every_call.arrays_of(CALLS[name](given))  # noqa: E731
-    with closed_doors():
+    with core.off():
         expected = call()
         found = changed_after_each_kernel(monkeypatch, given, call)
     every_call.assert_same_bits(found, expected, name)
@@ -107,7 +107,7 @@ def race(name):
             given[-1] = 0
 
     for _ in range(3):
-        CALLS[name](given)  # so that the door opens
+        CALLS[name](given)  # so that fast paths know its kernels
     thread = threading.Thread(target=change)
     thread.start()
     try:
@@ -122,7 +122,7 @@ def race(name):
 @pytest.mark.passes("compiled", "guarded", reason="it is about machine code")
 @pytest.mark.parametrize("name", ["index", "masked index", "counts", "targets", "gather"])
 def test_a_thread_that_changes_it_all_the_time(name):
-    """A door has no place between check and use where a test could come in: a race, in a process of its own."""
+    """A fast path has no place between check and use where a test could come in: a race, in a process of its own."""
     here = pathlib.Path(__file__).parent
     script = f"import sys; sys.path[:0] = [{str(here)!r}, {str(here.parent)!r}]\n"
     script += f"import test_read_once as t; t.race({name!r})"

@@ -172,7 +172,6 @@ class Library:
     name = ""
     bool_dtype: DType = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
-    has_doors = False  # True where doors know arrays that lie on the host
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
     functional = False  # True where operations may have to run as a program of the library; see `connected`
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone

@@ -68,7 +68,6 @@ class NumPy(Library):
     """NumPy arrays."""
 
     name = "numpy"
-    has_doors = True
 
     def adopt(self, x: Array, what: str) -> Array:
         if type(x) is not np.ndarray:

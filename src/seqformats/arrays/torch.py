@@ -42,7 +42,6 @@ class Torch(Library):
 
     name = "torch"
     autograd = True
-    has_doors = True
 
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]

@@ -168,7 +168,7 @@ def times(contenders: Sequence[Contender], rounds: int, seed: int) -> list[Time]
     """The median of each, over rounds in which all take a turn."""
     calls = []
     for one in contenders:
-        for _ in range(3):  # the first compiles, the next open doors
+        for _ in range(3):  # the first compiles, the next teach fast paths
             one.call()
         took = _turn(one.call, 1)
         calls.append(max(1, min(_MOST, int(_SECONDS / max(took, 1e-9)))))

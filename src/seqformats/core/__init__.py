@@ -1,10 +1,14 @@
-"""Fast paths for small batches, in an extension that is written in Cython.
+"""Fast paths for small batches, and what Python implementations are made of, in an extension written in Cython.
 
 A call on a small batch takes less time than the Python between its checks and its kernel.  So the usual calls (a
 constructor, a conversion, an operation that is one kernel, indexing) are tried here first: ``core.construct(x)`` and
 the others do what the Python code after them would do, or give None.  What the extension knows of the library it is
 told: classes by `use_encodings`, the addresses of kernels by `launch.kernel`.  A kernel or conversion that a user
 registers takes that away again.
+
+What Python implementations are made of is there for all operations: a structure that a kernel writes (`structured`),
+objects without their constructor (`filled`), and for plain batches rows in another layout (`lay_out`) and rows that a
+kernel moves (`over`).
 
 The extension is built where the package is installed from its sources and a C compiler is there (`build`), and is part
 of wheels.  Without it all names here stand for functions that give None, and everything is done in Python.
@@ -13,17 +17,18 @@ of wheels.  Without it all names here stand for functions that give None, and ev
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import absent
 
 extension: Any = None
-"""The extension; None where there is none."""
+"""The extension; None where there is none, or one of older sources, which is to be built anew."""
 with contextlib.suppress(ImportError):
     from . import fast  # type: ignore[attr-defined, unused-ignore]
 
-    extension = fast
+    if all(hasattr(fast, name) for name in absent.PROVIDES):
+        extension = fast
 
 _of: Any = absent if extension is None else extension
 NAMES: frozenset[str] = frozenset(_of.NAMES)
@@ -31,13 +36,21 @@ NAMES: frozenset[str] = frozenset(_of.NAMES)
 Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
 pick, repeat = _of.pick, _of.repeat
-use_kernel, use_at_most, use_encodings, use_torch = _of.use_kernel, _of.use_at_most, _of.use_encodings, _of.use_torch
+structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
+use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_torch
 knows_dtype, switch = _of.knows_dtype, _of.switch
 
 SHARED = 4 << 20
 """Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
 ANY_SIZE = 1 << 25
 """Bytes above which Python always does it: there memory may be used again, see `arrays.numpy`."""
+
+
+def use_encodings(encodings: Sequence[type], structure: type, order: type) -> None:
+    """Tell of the classes: `Ragged`, `Masked`, `Padded`, `Packed`, `LoD`, `List`, and those of structures."""
+    absent.use_encodings(encodings, structure, order)
+    if extension is not None:
+        extension.use_encodings(encodings, structure, order)
 
 
 def with_threads(count: int) -> None:
@@ -48,8 +61,11 @@ def with_threads(count: int) -> None:
 @contextlib.contextmanager
 def off() -> Iterator[None]:
     """Do everything in Python for a while, in all threads: for tests, and to find out what fast paths are worth."""
+    global structured, filled
     switch(False)
+    structured, filled = absent.structured, absent.filled
     try:
         yield
     finally:
         switch(True)
+        structured, filled = _of.structured, _of.filled

@@ -48,7 +48,7 @@ cdef object _of_items(tuple items, Kind target):
     if block is None:
         return None
     _at_addresses(&rows, addresses)
-    return laid_out(&rows, target, new_structure(block, rows.s.n, rows.s.rows, rows.s.longest), False)
+    return laid_out(&rows, target, new_structure(block, rows.s.n, rows.s.rows, rows.s.longest), False, -1, "right")
 
 
 cdef object _of_list(Kind kind, object x, Kind target):
@@ -62,7 +62,7 @@ cdef object _of_list(Kind kind, object x, Kind target):
     if not look_at_items(kind, x, &rows.s, &rows.sample, addresses):
         return None
     _at_addresses(&rows, addresses)
-    return laid_out(&rows, target, structure, False)
+    return laid_out(&rows, target, structure, False, -1, "right")
 
 
 cdef void _at_addresses(Rows* rows, int64_t* addresses) noexcept:
@@ -82,16 +82,16 @@ cdef object _of_encoding(Kind kind, object x, Kind target):
     if held is None:
         return None
     rows.lead, rows.data = kind.lead, rows.sample.data
-    return laid_out(&rows, target, structure, kind.number >= PADDED)
+    return laid_out(&rows, target, structure, kind.number >= PADDED, -1, "right")
 
 
-cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps):
-    """The rows in the layout of the target."""
+cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps, int64_t width, object side):
+    """The rows in the layout of the target; a `Masked` is so wide, or with -1 as its longest sequence."""
     cdef int64_t shape[MOST_AXES]
     cdef int64_t row = row_of(&r.sample, r.lead), free, places = r.s.rows
     cdef int64_t limit = most[r.sample.tensor]
     cdef int k, lead = 1, axes
-    cdef bint to_steps = target.number == PADDED or target.number == PACKED
+    cdef bint to_steps = target.number == PADDED or target.number == PACKED, left = side == "left"
     cdef char* out
     cdef Pad pad
     if row == 0 or r.s.rows == 0 or r.s.rows > limit // row:
@@ -99,10 +99,12 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps):
     shape[0] = r.s.rows
     if target.number == MASKED or target.number == PADDED:
         lead = 2
-        shape[0], shape[1] = (r.s.n, r.s.longest) if target.number == MASKED else (r.s.longest, r.s.n)
-        if r.s.n > limit // row // r.s.longest:
+        if width < 0:
+            width = r.s.longest
+        shape[0], shape[1] = (r.s.n, width) if target.number == MASKED else (width, r.s.n)
+        if r.s.n > limit // row // width:
             return None
-        places = r.s.n * r.s.longest
+        places = r.s.n * width
     free = places - r.s.rows
     axes = lead + r.sample.ndim - r.lead
     order = order_of(structure, &r.s) if to_steps or from_steps else None
@@ -116,14 +118,17 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps):
     if kernel == NULL:
         return None
     data = new_like(&r.sample, axes, shape, &out)
-    move_rows(kernel, r, target, order, from_steps, row, out)
+    move_rows(kernel, r, target, order, from_steps, row, out, width, left)
     if free:
-        pad = Pad(NULL, out, r.s.offsets, r.s.n + 1, shape[1], 0, row, 0, shape[0])
+        pad = Pad(NULL, out, r.s.offsets, r.s.n + 1, shape[1], left, row, 0, shape[0])
         if target.number == PADDED:
             pad.cum, pad.n_cum = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>part_of(order, 3)), shape[0] + 1
         run(kernels[PAD_BLOCKS], &pad, free * row)
     shape_made = shape_of(r.sample.tensor, axes, shape)
-    return new_batch(target, data, shape_made, <object>r.sample.dtype, structure, order)
+    made = new_batch(target, data, shape_made, <object>r.sample.dtype, structure, order)
+    if left:
+        put(made, target.side, side)
+    return made
 
 
 cdef int kernel_between(bint from_steps, bint to_steps, int64_t row) noexcept:
@@ -136,7 +141,9 @@ cdef int kernel_between(bint from_steps, bint to_steps, int64_t row) noexcept:
     return STEPS_TO_WORDS if words else STEPS_TO_BLOCKS
 
 
-cdef void move_rows(Kernel kernel, Rows* r, Kind target, object order, bint from_steps, int64_t row, char* out) noexcept:
+cdef void move_rows(
+    Kernel kernel, Rows* r, Kind target, object order, bint from_steps, int64_t row, char* out, int64_t width, bint left
+) noexcept:
     """Move all rows to where they belong."""
     cdef Layout write
     cdef Move move
@@ -149,7 +156,8 @@ cdef void move_rows(Kernel kernel, Rows* r, Kind target, object order, bint from
             put_blocks(&r.at, r.at.steps, r.at.steps, units, r.at.step if r.at.step else -1)
             put_blocks(&write, write.steps, write.steps, units, write.step if write.step else -1)
     else:
-        put_blocks(&write, r.s.offsets, r.s.offsets, r.s.n, -1 if target.number == RAGGED else r.s.longest)
+        put_blocks(&write, r.s.offsets, r.s.offsets, r.s.n, -1 if target.number == RAGGED else width)
+        write.left = left
         if from_steps:
             back = MoveFromSteps(r.data, out, r.at.steps, r.at.n_steps, r.at, write, row, 0, units)
             run(kernel, &back, r.s.rows * row)

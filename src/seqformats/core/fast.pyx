@@ -42,6 +42,7 @@ cdef extern from "Python.h":
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept
     Py_ssize_t PyList_GET_SIZE "PyList_Size" (object) noexcept
+    int PyObject_GenericSetAttr(object, object, object) except -1
     int PyTuple_CheckExact(object) noexcept
     int PyTuple_Check(object) noexcept
     int PyLong_CheckExact(object) noexcept
@@ -79,3 +80,4 @@ include "convert.pxi"
 include "calculate.pxi"
 include "spread.pxi"
 include "pick.pxi"
+include "primitives.pxi"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, frozen
 from ..errors import COUNTS, LENGTHS, LEVELS
 from ..launch.kernel import kernel
@@ -179,8 +180,8 @@ class Chunks(_Cut[Data]):
     @classmethod
     def _of(cls, data: Shaped, origin: Origin) -> Self:
         """`Chunks` that need no check."""
-        x: Self = object.__new__(cls)
-        x._set(
+        x: Self = core.filled(
+            cls,
             data=data,
             lod=tuple([level.offsets for level in origin.levels]),
             starts=origin.starts,

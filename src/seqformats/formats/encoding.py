@@ -461,9 +461,7 @@ def cut_range(structure: Structure, start: int, stop: int) -> Structure:
 def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
-    table: Array = np.empty(3 * k + 1, np.int64)
-    longest = pick_sequences.run(where, structure.lengths, structure.offsets, table)
-    if longest < 0:
+    made, starts, _ = core.structured(pick_sequences.run, k, k, where, structure.lengths, structure.offsets)
+    if made is None:
         raise OVERFLOW(f"{k} sequences add up to more rows than int64 can count")
-    table.setflags(False)
-    return Structure(table[:k], table[k : 2 * k + 1], longest), table[2 * k + 1 :]
+    return made, starts

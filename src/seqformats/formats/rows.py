@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from .. import core
 from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
@@ -88,7 +89,11 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
-    library, data, at, structure, sample, item, begins = x if isinstance(x, tuple) else x._read()
+    source = x if isinstance(x, tuple) else x._read()
+    found: E | None = core.lay_out(source, kind, form, fill)
+    if found is not None:
+        return found
+    library, data, at, structure, sample, item, begins = source
     target: Any = kind
     lead, to, gaps = target._room(structure, *form)
     dtype = sample.dtype
@@ -107,8 +112,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     except NO_ROOM as error:
         raise no_room(shape, error) from None
     if row and free and library.kind(sample) == "cuda":
-        source = Source(library, data, at, structure, sample, item, begins)
-        move_and_pad(source, out, to, _NO_ITEM if zeros else padding, runs * width)
+        move_and_pad(Source(*source), out, to, _NO_ITEM if zeros else padding, runs * width)
     elif row:
         move(library, data, out, at, to, row, structure, begins)
         if free:

@@ -13,7 +13,6 @@ from .. import core, registry
 from ..arrays import AUTOCAST, NUMPY, Array, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
-from ..doors.taking import Taking
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
@@ -268,25 +267,6 @@ def quickly_by(enter: Callable[..., Any]) -> Callable[[Callable[P, Call[R]]], Ca
     return decorate
 
 
-def through(door: Taking) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
-    """`operation` for one that has a door, to which arguments by place are given."""
-
-    def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
-        @functools.wraps(prepare)
-        def run(*args: P.args, **options: P.kwargs) -> R:
-            if options:
-                return prepare(*args, **options).run()
-            found: R | None = door.enter(*args)
-            if found is None:
-                found = prepare(*args, **options).run()
-                door.learn(args, found)
-            return found
-
-        return _with_gradient(run, prepare)
-
-    return decorate
-
-
 def _with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
     return run
@@ -303,7 +283,7 @@ class Operation:
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
     by_column : bool, whether each number of an item is treated as if it were alone
     sums : bool, whether items are added up, which autocast of PyTorch wants in float32
-    path : its fast path, a door or one of `core`; that of `forward` without it
+    path : its fast path, one of `core`; that of `forward` without it
     """
 
     def __init__(
@@ -333,7 +313,6 @@ class Operation:
     def otherwise(self, x: R, *options: Any) -> R:
         """Return the result without the fast path, which the public function has tried."""
         y: R
-        path, given = self.path, options
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
@@ -344,8 +323,6 @@ class Operation:
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
             y = self.forward(x, *options)
-            if isinstance(path, Taking):
-                path.learn((x, *given), y)
         return y
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:

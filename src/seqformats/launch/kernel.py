@@ -207,6 +207,15 @@ class Kernel:
                     self.followers.append(path.forget)
                 path.add(dtypes, address, made)
 
+    def over(self, x: Any, structure: Any, *args: Any) -> Any:
+        """Move rows of an encoding, on one thread; `args` are what the kernel takes behind where they lie.
+
+        The result is laid out as `x`, or with a `structure` a `Ragged` of that.  None where batch or kernel are not
+        plain: `start` does it.
+        """
+        address = self.by_words.get(None)
+        return None if address is None else core.over(address, x, structure, *args)
+
     def address(self, signature: Signature) -> int:
         """Give the `by_words` of a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
         with loading:

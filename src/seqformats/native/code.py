@@ -63,13 +63,6 @@ def code_of(name: str, signature: Signature) -> Code | None:
     return found
 
 
-def door_of(name: str) -> int | None:
-    """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
-    name = f"doors/{name}"
-    found = _found(name, name, [symbol_of(name)], lambda: compiled_door(name))
-    return None if found is None else found[0][0]
-
-
 def _found(
     name: str, text: str, symbols: list[str], compile: Callable[[], store.Entry]
 ) -> tuple[list[int], dict[str, Any], str] | None:
@@ -256,12 +249,6 @@ def damage() -> str:
     return "" if bundle is None else bundle.damage()
 
 
-def pages_of_doors() -> list[str]:
-    """The doors that there are, as `door_of` has them loaded."""
-    paths = sorted((_PACKAGE / "kernels" / "doors").glob("*.py"))
-    return [f"doors/{path.stem}" for path in paths if "\ndef door(" in path.read_text(encoding="utf-8")]
-
-
 def is_there(name: str, text: str) -> bool:
     """Is the code of a kernel shipped, or kept by this user?  It is looked for under `text`."""
     return (_shipped(name, text) or _kept(name, text)) is not None
@@ -273,14 +260,6 @@ def compiled(name: str, signature: Signature) -> store.Entry:
     building = imported("..kernels.parts.building", __package__)
     made = building.build(spec.cpu, signature, symbol_of(name, signature))
     return store.Entry(made, {"keeps_gil": spec.cpu.keeps_gil})
-
-
-def compiled_door(name: str) -> store.Entry:
-    """The same of a door."""
-    check_memory()
-    function = imported(f"..kernels.{name.replace('/', '.')}", __package__).door
-    building = imported("..kernels.parts.building", __package__)
-    return store.Entry(building.build(function, ("i", "i", "i"), symbol_of(name), door=True), {})
 
 
 def key_of(name: str, text: str) -> str:
@@ -310,16 +289,12 @@ _VERSIONS = {"numba": "_version.py", "llvmlite": "_version.py", "numba_cuda": "V
 
 @functools.cache
 def stamp(name: str) -> str:
-    """A digest of the sources of a kernel, or of a door, which is made of all of them."""
-    kernels = _PACKAGE / "kernels"
-    paths = [kernels / f"{name}.py"]
-    if name.startswith("doors/"):
-        paths = [*sorted((kernels / "doors").glob("*.py")), _PACKAGE / "native" / "words.py"]
+    """Digest the sources of a kernel."""
     try:
-        own = [path.read_bytes() for path in paths]
+        own = (_PACKAGE / "kernels" / f"{name}.py").read_bytes()
     except FileNotFoundError:
         raise KERNEL(f"no kernel is called {name}") from None
-    return digest(stamp_of_parts(), *own).hex()
+    return digest(stamp_of_parts(), own).hex()
 
 
 @functools.cache

@@ -32,7 +32,7 @@ Said = Callable[[str], object]
 
 
 class Job(NamedTuple):
-    """A kernel for arguments of some types; None for its traits alone, or for a door."""
+    """A kernel for arguments of some types; None for its traits alone."""
 
     name: str
     signature: Signature | None
@@ -41,11 +41,6 @@ class Job(NamedTuple):
     def text(self) -> str:
         """As its code is called."""
         return self.name if self.signature is None else f"{self.name}({text_of(self.signature)})"
-
-    @property
-    def door(self) -> bool:
-        """Is it one, and no kernel?"""
-        return self.name.startswith(_DOORS)
 
     @property
     def symbol(self) -> str:
@@ -67,24 +62,19 @@ class GpuJob(NamedTuple):
         return cubins.text_for(self.name + self.variant, self.signature, self.capability)
 
 
-_DOORS = "doors/"
 _FOLDER = Path(__file__).parents[1] / "kernels"
 
 
 def names() -> list[str]:
-    """All kernels, sorted, and all doors."""
-    kernels = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
-    files = sorted((_FOLDER / _DOORS).glob("*.py"))  # some of which have what doors are made of
-    doors = [path.stem for path in files if "\ndef door(" in path.read_text(encoding="utf-8")]
-    return [*kernels, *(f"{_DOORS}{name}" for name in doors)]
+    """List all kernels, sorted."""
+    return sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
 
 
 def jobs(wanted: Iterable[str] = ()) -> list[Job]:
     """Everything that there is to compile of these kernels, all without any, the slow ones first; this loads Numba."""
     building = imported("..kernels.parts.building", __package__)
     order = sorted(wanted or names(), key=lambda name: (SLOW.index(name) if name in SLOW else len(SLOW), name))
-    kernels = [name for name in order if not name.startswith(_DOORS)]
-    signatures = [Job(name, one) for name in kernels for one in building.signatures_of(code.spec_of(name))]
+    signatures = [Job(name, one) for name in order for one in building.signatures_of(code.spec_of(name))]
     return [*signatures, *(Job(name, None) for name in order)]
 
 
@@ -108,7 +98,7 @@ def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -
                 f"there is no code for compute capability {cubins.dotted(capability)}, but for "
                 f"{', '.join(map(cubins.dotted, known))} and what comes after"
             )
-        for name in sorted(wanted or [name for name in names() if not name.startswith(_DOORS)]):
+        for name in sorted(wanted or names()):
             spec = code.spec_of(name)
             found += [GpuJob(name, variant, one, capability) for variant, one in parts.signatures_of(spec)]
             if wanted and spec.cuda is None:
@@ -148,7 +138,7 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
     RuntimeError
         Some kernel was not compiled, or they were not linked; the error says which, and why.
     """
-    todo = [job for job in jobs() if job.signature is not None or job.door]
+    todo = [job for job in jobs() if job.signature is not None]
     facts: dict[str, dict[str, Any]] = {job.text: {} for job in todo} | {name: _facts(name) for name in names()}
     for level in levels:
         begun, failed = time.monotonic(), []
@@ -175,12 +165,9 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
 
 
 def _facts(name: str) -> dict[str, Any]:
-    """Collect what is to be known of a kernel or a door that is shipped."""
-    facts: dict[str, Any] = {"stamp": code.stamp(name)}
-    if not name.startswith(_DOORS):
-        spec = code.spec_of(name)
-        facts |= {"traits": list(code.Traits.of(spec)), "keeps_gil": spec.cpu.keeps_gil}
-    return facts
+    """Collect what is to be known of a kernel that is shipped."""
+    spec = code.spec_of(name)
+    return {"stamp": code.stamp(name), "traits": list(code.Traits.of(spec)), "keeps_gil": spec.cpu.keeps_gil}
 
 
 def _for_level(level: str) -> None:
@@ -197,8 +184,6 @@ def _alone() -> None:
 
 
 def _entry(job: Job) -> store.Entry:
-    if job.door:
-        return code.compiled_door(job.name)
     if job.signature is None:
         return code.entry_of_traits(job.name)
     return code.compiled(job.name, job.signature)

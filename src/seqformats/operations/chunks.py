@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, Library, frozen, library_of
 from ..arrays.dtypes import HALF, Dtypes, differentiable, means, same, sums, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least, one_of
-from ..doors.taking import Chunking
 from ..errors import BATCH, LEVELS, RANGE, UNLIKE, said
 from ..formats import Chunks, Encoding, LoD, Masked, Ragged
 from ..formats.chunks import Origin, origin_of
@@ -86,22 +86,17 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
         library_of(x._sample()).item(fill, x.dtype, x.item_shape)
     structure, step = x._structure, size - overlap
     n = structure.n
-    counts: Array = np.empty(2 * n + 1, np.int64)
-    longest = chunk_counts.run(structure.lengths, size, step, int(last == "drop"), counts)
-    counts.setflags(False)
-    chunks = Structure(counts[:n], counts[n:], longest)
+    chunks, _, _ = core.structured(chunk_counts.run, n, 0, structure.lengths, size, step, int(last == "drop"))
     k = chunks.rows
-    table: Array = np.empty(4 * k + 1, np.int64)
-    longest = chunk_runs.run(structure.offsets, chunks.offsets, size, step, int(last == "shift"), table)
-    table.setflags(False)
-    short = Structure(table[:k], table[k : 2 * k + 1], longest)
+    places = structure.offsets, chunks.offsets, size, step, int(last == "shift")
+    short, table, _ = core.structured(chunk_runs.run, k, 2 * k, *places)
     pads = last == "pad"
     items = Structure.of_lengths(np.full(k, size)) if pads else short
-    origin = Origin((*x._levels[:-1], chunks, items), table[2 * k + 1 : 3 * k + 1], structure)
-    return (_Cuts(origin, short, table[3 * k + 1 :], size if pads else 0, fill),)
+    origin = Origin((*x._levels[:-1], chunks, items), table[:k], structure)
+    return (_Cuts(origin, short, table[k:], size if pads else 0, fill),)
 
 
-CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut, path=Chunking())
+CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut)
 
 
 @CHUNK.of

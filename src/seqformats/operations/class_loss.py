@@ -1,9 +1,8 @@
-"""A loss of classes: its values, its gradient, and the doors before both."""
+"""A loss of classes: its values, and its gradient."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,29 +10,22 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, in_floats
 from ..converters.convert import convert, relaid, restored, rows_of, without_padding
-from ..doors.door import Losing, Plan, Sloping
 from ..errors import INDEX, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Back, Call, Pullback
-from ..launch.kernel import Work, kernel, variant_of
+from ..gradients.operation import Pullback
+from ..launch.kernel import Work, kernel
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import over_levels, rows_or_data
-from .spread import spread, summed, sums_of
+from .spread import spread, summed
 
 check_targets = kernel("check_targets")
 class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_back")
 
 ONE, SEQUENCE, ITEM = 0, 1, 2
 """What has a loss, as the kernels number it."""
-UNSMOOTHED = 0.0
-"""This very object says that nothing was asked for."""
-LOSING, HOLDING = Losing(()), Losing((), HOLDS=1)
-"""The doors of a loss, and of one that is to have a gradient."""
-LOSING.default = HOLDING.default = (UNSMOOTHED,)
-_SLOPING = Sloping(())
 
 
 class ClassLoss(NamedTuple):
@@ -51,11 +43,11 @@ class ClassLoss(NamedTuple):
     factors: Array  # see the kernel
     ignored: tuple[int, int]
 
-    def losses(self, x: Encoding, room: Array | None = None) -> tuple[Encoding, Encoding, Array]:
-        """The scores in one array, the losses of their items, and what the gradient needs; there may be room for it."""
+    def losses(self, x: Encoding) -> tuple[Encoding, Encoding, Array]:
+        """The scores in one array, the losses of their items, and what the gradient needs."""
         z, at, made = in_one_array(x), self.at, self.on.dtype(self.kind)
         out = rows_like(self.on, at, (), made, z.data)
-        kept = rows_like(self.on, at, (2,), made, z.data) if room is None else room
+        kept = rows_like(self.on, at, (2,), made, z.data)
         structure = at._structure
         if structure.rows:
             inputs = (self.cast(z.data), self.targets, self.scale, self.factors)
@@ -91,55 +83,12 @@ class ClassLoss(NamedTuple):
         reshaped: Array = summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
         return reshaped
 
-    def with_pullback(self, x: Encoding, learn: Callable[..., None]) -> tuple[Any, Pullback]:
-        """The result and its pullback; `learn` is called with the result, and with what a door holds of it."""
+    def with_pullback(self, x: Encoding) -> tuple[Any, Pullback]:
+        """The result and its pullback."""
         differentiable(self.name, "a cross entropy")
-        if self.is_plain():
-            held = self.held()
-            z, losses, _ = self.losses(x, _parts(held, self.at, self.kind)[1])
-            y = self.reduced(losses)
-            learn(y, held)
-            return y, _held_back(z._with_data(self.library.alias(z.data)), held)
         z, losses, kept = self.losses(x)
         scores = self.library.alias(z.data)
         return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
-
-    def is_plain(self) -> bool:
-        """Is it one for doors, as to the scores?  One with levels is not, but held alike."""
-        return self.library.has_doors and self.on is NUMPY and self.kind == self.name and self.shape._flat
-
-    def held(self) -> Array:
-        """What the gradient needs beside the scores, as the door has it, but for what a kernel keeps."""
-        held = np.zeros(3 * self.at._structure.rows + self.at._structure.n + 6, np.int64)
-        targets, _, *others = _parts(held, self.at, self.kind)
-        targets[...] = self.library.native(self.targets)
-        for to, part in zip(others, (self.scale, self.factors, (self.each, *self.ignored)), strict=True):
-            to[...] = part
-        return held
-
-    def pulled(self, x: Encoding, held: Array, dy: Any) -> Any:
-        """The gradient of scores, by what has been held."""
-        dx = self.slopes_of(x.data, _parts(held, x, self.kind)[1], self.arrays_of(dy))
-        dtype, name = x._dtype, self.name
-        if not _SLOPING.knows(dtype):
-            variant = variant_of(name, "int64", *[name] * 5)
-            _SLOPING.learn((x, dy, held), dx, Plan((dtype,), class_losses_back, variant, dtype))
-        return dx
-
-    def learn(self, args: tuple[Any, ...], result: Any, held: Array | None = None) -> None:
-        """Open the door for calls like this one, if nothing was cast, and that for a gradient behind it."""
-        dtypes = args[0]._dtype, args[1]._dtype
-        door = LOSING if held is None or not LOSING.knows(*dtypes) else HOLDING
-        if not self.is_plain() or self.library.dtype_name(dtypes[1]) != "int64" or door.knows(*dtypes):
-            return
-        losses = variant_of(self.name, "int64", *[self.name] * 4)
-        others = (
-            (check_targets, variant_of("int64", "int64")),
-            (sums_of[0].kernel, variant_of(self.name, self.name)),
-        )
-        door.learn(
-            args, result if door is LOSING else (result, held), Plan(dtypes, class_losses, losses, dtypes[0], others)
-        )
 
     def arrays_of(self, dy: Any) -> Array:
         """The gradient of the result as the kernel takes it."""
@@ -190,49 +139,6 @@ class ClassLoss(NamedTuple):
 def _one_sequence(n: int) -> Structure:
     """Of so many items."""
     return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
-
-
-def _parts(held: Array, x: Encoding, kind: str) -> tuple[Array, ...]:
-    """What is held, see `kernels.doors.losses`: targets, what a kernel keeps, scales, factors, what was asked for."""
-    rows, n = x._structure.rows, x._structure.n
-    numbers = held.view(kind)
-    each = numbers.size // held.size  # numbers of a kernel in the room of one of int64
-    kept, scale, factors = each * rows, each * 3 * rows, each * (3 * rows + n)
-    return (
-        held[:rows],
-        numbers[kept : kept + 2 * rows].reshape(rows, 2),
-        numbers[scale : scale + n],
-        numbers[factors : factors + 3],
-        held[-3:],
-    )
-
-
-def _loss_held(x: Encoding, held: Array) -> ClassLoss:
-    """The loss of scores by what has been held of it."""
-    shape, library = without_data(x), library_of(x._sample())
-    name = library.dtype_name(x._dtype)
-    targets, _, scale, factors, (each, ignore, ignores) = _parts(held, x, name)
-    right = targets if library is NUMPY else library.taken(targets, NUMPY)
-    ignored = int(ignore), int(ignores)
-    return ClassLoss(shape, shape, library, name, name, NUMPY, int(each), right, scale, factors, ignored)
-
-
-def _held_back(x: Encoding, held: Array) -> Back:
-    """Its pullback."""
-    return Back(lambda dy: _loss_held(x, held).pulled(x, held, dy), _SLOPING, x, held)
-
-
-def call_of_held(x: Encoding, found: tuple[Any, Array]) -> Call[Any]:
-    """The loss of scores that has come through its door, with what it holds."""
-    results, held = [found[0]], found[1]
-
-    def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-        if results and z is x:  # one that was kept here would keep its graph, which keeps this
-            return results.pop(), _held_back(x, held)
-        loss = _loss_held(x, held)
-        return loss.with_pullback(z, lambda *_: None) if back else (loss.reduced(loss.losses(z)[1]), None)
-
-    return Call(x, rule, second_order=lambda z, dy: _loss_held(x, held).second_order(z, dy))
 
 
 def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing: object) -> ClassLoss:

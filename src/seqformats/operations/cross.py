@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from .. import core
 from ..arrays.dtypes import INTEGERS, differentiable, sums_in
 from ..converters.convert import restored, rows_of
-from ..doors.taking import Taking
 from ..errors import COUNTS, LEVELS, MEMORY
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import without_data
 from ..formats.pairs import pair
 from ..formats.structure import Structure
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of, through
+from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of, operation
 from ..launch.kernel import kernel
 from ..limits import check_room
 from .annotations import Batch
@@ -29,10 +28,7 @@ from .spread import summed
 pair_lengths, pair_rows = kernel("pair_lengths"), kernel("pair_rows")
 
 
-CROSS = Taking("cross", "pair_rows", "pair_lengths")
-
-
-@through(CROSS)
+@operation
 def cross(x: Batch, y: Batch) -> Call[Pairs]:
     """All pairs of an item of `x` and an item of `y`, within every (innermost) sequence.
 
@@ -115,13 +111,10 @@ def cross(x: Batch, y: Batch) -> Call[Pairs]:
 
 def _paired(a: Structure, b: Structure) -> Structure:
     """Make the structure of the pairs."""
-    n = a.n
-    table: Array = np.empty(2 * n + 1, np.int64)
-    longest = pair_lengths.run(a.lengths, b.lengths, table)
-    if longest < 0:
+    paired: Structure | None = core.structured(pair_lengths.run, a.n, 0, a.lengths, b.lengths)[0]
+    if paired is None:
         raise MEMORY(f"no memory can hold {(a.lengths.astype(float) @ b.lengths).item():.3g} pairs")
-    table.setflags(False)
-    return Structure(table[:n], table[n:], longest)
+    return paired
 
 
 def _way_back(zs: tuple[Encoding, Encoding]) -> Callable[[Pairs], tuple[Any, Any]]:

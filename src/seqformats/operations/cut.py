@@ -7,21 +7,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
-from ..doors.taking import Taking
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
-from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of, through
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of, operation
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence
 from .runs import Parts, Picks, Runs, rule_of_parts, taken
 
-cut_runs, cut_places, shift_rows = kernel("cut_runs"), kernel("cut_places"), kernel("shift_rows")
+cut_runs, cut_places = kernel("cut_runs"), kernel("cut_places")
+share_lengths, shift_rows = kernel("share_lengths"), kernel("shift_rows")
 
 Bound = int | Array | None
 """One number for all sequences, one for each, or an open end."""
@@ -49,13 +50,13 @@ def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Par
         own, bounds = 1, np.empty(3 * n, np.int64)
         bounds[:n], bounds[n : 2 * n], bounds[2 * n :] = first, last, step
     opened = (start is None) | (stop is None) << 1
-    table: Array = np.empty(3 * n + 2, np.int64)
-    longest = cut_runs.run(structure.lengths, structure.offsets, bounds, own, opened, table)
-    if longest < 0:
+    kept, table, longest = core.structured(
+        cut_runs.run, n, n + 1, structure.lengths, structure.offsets, bounds, own, opened
+    )
+    if kept is None:
         raise RANGE(f"step must not be 0{f', but is for sequence {-1 - longest}' if own else ''}")
-    table.setflags(False)
-    kept, starts = Structure(table[:n], table[n : 2 * n + 1], longest), table[2 * n + 1 : 3 * n + 1]
-    if not table[-1]:
+    starts = table[:n]
+    if not table[n]:
         return Runs(kept, kept, starts)
     places: Array = np.empty(kept.rows, np.int64)
     cut_places.run(starts, structure.offsets, bounds[2 * (n if own else 1) :], kept.offsets, places)
@@ -70,8 +71,7 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
     return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
 
 
-_CUTTING = Taking("cut", "copy_blocks", "cut_runs", apart=("cut_places", "pick_rows"))
-CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, path=_CUTTING)
+CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
 
 
 @CUT.of
@@ -150,16 +150,18 @@ def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
         start = np.where(most == 0, MOST, -most) if isinstance(most, np.ndarray) else -most if most else MOST
         return _parts(x, start, None)
     structure = x._structure
-    kept = Structure.of_lengths(np.minimum(structure.lengths, most))
+    return _without_middle(structure, Structure.of_lengths(np.minimum(structure.lengths, most)))
+
+
+def _without_middle(structure: Structure, kept: Structure) -> Runs:
+    """Of every sequence so many items, half of them of its end."""
     ends = kept.lengths >> 1
     pieces = np.stack([kept.lengths - ends, ends], 1).reshape(-1)
     starts = np.stack([structure.offsets[:-1], structure.offsets[1:] - ends], 1).reshape(-1)
     return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
 
 
-TRUNCATE = Operation(
-    taken, rule_of_parts, check=_truncations, by_column=True, path=Taking("cut", "copy_blocks", "cut_runs", 1)
-)
+TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
 
 
 @TRUNCATE.of
@@ -210,10 +212,7 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     return TRUNCATE(x, most, side)
 
 
-PAIR = Taking("pair", "copy_blocks")
-
-
-@through(PAIR)
+@operation
 def truncate_pair(
     a: B,
     b: Batch,
@@ -276,8 +275,8 @@ def truncate_pair(
         raise COUNTS(f"a has {one.n} sequences, but b has {two.n}")
     one_of(strategy, "strategy", STRATEGIES)
     one_of(side, "side", SIDES)
-    lengths = _pair_lengths(one.lengths, two.lengths, _most(most, one.n), strategy)
-    parts = [_shortened(own, kept, side) for own, kept in zip(owns, lengths, strict=True)]
+    limit = _most(most, one.n)
+    parts = [_shared(own, other, limit, strategy, side, k) for k, own, other in ((0, one, two), (1, two, one))]
 
     def rule(zs: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
         pairs = [rule_of_parts(z, part) for z, part in zip(zs, parts, strict=True)]
@@ -291,24 +290,21 @@ def truncate_pair(
     return Call(owns, rule, result, each_gradient(batches))
 
 
-def _pair_lengths(a: Array, b: Array, most: int | Array, strategy: str) -> tuple[Array, Array]:
-    """How many items are kept of each of two."""
-    if strategy == "longest_first":
-        short = np.minimum(np.minimum(a, b), most // 2)
-        long = np.minimum(np.maximum(a, b), most - short)
-        return np.where(a <= b, short, long), np.where(a <= b, long, short)
-    first = strategy == "only_first"
-    cut_one, other = (a, b) if first else (b, a)
-    over = np.maximum(cut_one + other - most, 0)
-    wrong = (over > 0) & (over >= cut_one) & (np.asarray(most) > 0)
-    if wrong.any():
-        i = int(wrong.argmax())
+def _shared(own: Structure, other: Structure, most: int | Array, strategy: str, side: str, second: int) -> Runs:
+    """What is kept of one of two: the first, or the `second`."""
+    limits = np.array([most]) if isinstance(most, int) else most
+    cut = 0 if strategy == "longest_first" else 1 + ((strategy == "only_first") == second)
+    args = other.lengths, own.offsets, limits, cut, second, int(side == "left")
+    kept, starts, longest = core.structured(share_lengths.run, own.n, own.n, own.lengths, *args)
+    if kept is None:
+        i = -1 - longest
+        a, b = (other.lengths, own.lengths) if second else (own.lengths, other.lengths)
         raise EMPTY(
             f"pair {i} has {a[i]} and {b[i]} items, and {strategy!r} would leave none of the "
-            f'{"first" if first else "second"} for most={np.broadcast_to(most, a.shape)[i]}; "longest_first" cuts both'
+            f"{'first' if strategy == 'only_first' else 'second'} for most={limits[min(i, limits.size - 1)]}; "
+            '"longest_first" cuts both'
         )
-    kept = np.where(np.asarray(most) > 0, cut_one - over, 0), np.where(np.asarray(most) > 0, other, 0)
-    return kept if first else kept[::-1]
+    return _without_middle(own, kept) if side == "middle" else Runs(kept, kept, starts)
 
 
 # --- moved along -----------------------------------------------------------------------------------------------------
@@ -317,14 +313,19 @@ def _pair_lengths(a: Array, b: Array, most: int | Array, strategy: str) -> tuple
 def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
     """`filling` is the bytes of an item; zeros without it."""
     z = x if x._in_one_array else convert(x, Ragged)
+    own, part = int(by.size > 1), int(filling is not None)
+    y = shift_rows.over(z, None, by, own, part)
+    if y is not None and filling is None:
+        return y if z is x else x._with_data(y.data)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
-    out = rows_like(library, z, item, z._dtype, data)
     row = math.prod(item) * z._dtype.itemsize
+    out = rows_like(library, z, item, z._dtype, data) if y is None else y.data
     if row and structure.rows:
-        args = (z._layout(), by, int(by.size > 1))
-        shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
+        at = z._layout()
+        if y is None:
+            shift_rows.start(library, (data,), (out,), (at, by, own, part), row, structure)
         if filling is not None:
-            shift_rows.start(library, (filling,), (out,), (*args, 2), row, structure)
+            shift_rows.start(library, (filling,), (out,), (at, by, own, 2), row, structure)
     return x._with_data(out)
 
 
@@ -347,7 +348,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     return steps, filling if filling is not None and filling.any() else None
 
 
-SHIFT = Operation(_shift, _shift_rule, check=_shifts, path=Taking("along", "shift_rows"))
+SHIFT = Operation(_shift, _shift_rule, check=_shifts)
 
 
 @SHIFT.of

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, frozen, library_of
 from ..converters.convert import convert
-from ..doors.door import Comparing, Plan
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, is_own
 from ..formats.structure import same_levels
@@ -36,8 +35,6 @@ SCRATCH = 1 << 28
 UNITS = 1 << 14
 """Of work on a GPU, a thread each."""
 LEAST = -(2**63)
-
-_DOOR = Comparing((TABLE, FEW, LEAST))
 
 
 @overload
@@ -100,22 +97,14 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     >>> sf.levenshtein(["kitten", "flaw"], ["sitting", "lawn"])
     array([3, 2])
     """
-    result: Reduced | None = _DOOR.enter(x, y)
-    return _levenshtein(x, y) if result is None else result
-
-
-def _levenshtein(x: Batch, y: Batch) -> Reduced:
-    """The same of what has not come through the door."""
     x, y = in_numbers(x, y, "xy")
     own, other = (each.own for each in operands_of(x, y))
     result = None if is_own(x) else operand_of_reduction(x).result
     pair = pair_of(own, other, (x, y), "xy")
-    one, two, library, plan, items, _ = pair
+    one, two, library, _, items, _ = pair
     out = library.empty((own._structure.n,), library.dtype("int64"), items)
     pair.start(count_edits, out, TABLE + max(one._structure.longest, two._structure.longest))
     out = settled(library, out)
-    if library.has_doors and plan.x is plan.y is None and not _DOOR.knows(one._dtype, two._dtype):
-        _DOOR.learn((one, two), out, Plan((one._dtype, two._dtype), count_edits, plan.variant, out.dtype))
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
 

@@ -9,7 +9,6 @@ from .. import core
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
-from ..doors.taking import Taking
 from ..errors import COUNTS, DTYPE, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
@@ -65,7 +64,7 @@ def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
     return rule_of_parts(x, own)
 
 
-FILTER = Operation(taken, _filter_rule, check=_kept, path=Taking("keep", "move_kept", "count_kept"))
+FILTER = Operation(taken, _filter_rule, check=_kept)
 
 
 @FILTER.of

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .. import core
 from ..arrays import NUMPY, Array, Shape, adopt, is_array, library_of
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
-from ..doors.taking import Taking
 from ..errors import (
     BATCH,
     COUNTS,
@@ -31,7 +31,7 @@ from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, through
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, operation
 from ..launch.kernel import Numbers, kernel
 from ..layout import Layout
 from ..limits import remember
@@ -40,8 +40,6 @@ from .over import flat_layout
 from .spread import repeated, summed
 
 join_lengths, join_rows, interleave_rows = kernel("join_lengths"), kernel("join_rows"), kernel("interleave_rows")
-CONCAT = Taking("join", "join_rows", "join_lengths", 1)
-INTERLEAVE = Taking("join", "interleave_rows", "join_lengths")
 
 Part = TypeVar("Part")
 """A batch, or an item; type checkers call what is common to both an object."""
@@ -81,12 +79,10 @@ class Joint:
         once = None if self.batches else np.arange(n + 1)
         self.cum = np.concatenate([once if structure is None else structure.offsets for structure in self.structures])
         self.cum.setflags(write=False)
-        table: Array = np.empty(2 * n + 1, np.int64)
-        longest = join_lengths.run(self.cum, table)
-        if longest < 0:
+        whole: Structure | None = core.structured(join_lengths.run, n, 0, self.cum)[0]
+        if whole is None:
             raise OVERFLOW(f"the parts have {sum(self.sizes())} items, more than int64 can count")
-        table.setflags(write=False)
-        self.whole = Structure(table[:n], table[n:], longest)
+        self.whole = whole
 
     def sizes(self) -> list[int]:
         """How many rows each part has."""
@@ -200,7 +196,7 @@ def _sum_of(rows: Array, shape: Shape) -> Array:
     return reshaped
 
 
-@through(CONCAT)
+@operation
 def concat(parts: Sequence[Part]) -> Call[Part]:
     """Sequence by sequence, the items of all parts one after the other.
 
@@ -247,7 +243,7 @@ def concat(parts: Sequence[Part]) -> Call[Part]:
     return _joining("concat", parts, False)
 
 
-@through(INTERLEAVE)
+@operation
 def interleave(batches: Sequence[B]) -> Call[B]:
     """Sequence by sequence, item 0 of every batch, item 1 of every batch, and so on.
 

@@ -13,7 +13,7 @@ from ..formats.annotations import Integers
 from ..formats.encoding import shown
 from ..gradients.operation import Call, Pullback, operand, operand_beside, to_be_summed, with_rule
 from .annotations import B, Batch, Flat, Nested
-from .class_loss import HOLDING, ITEM, LOSING, ONE, SEQUENCE, UNSMOOTHED, call_of_held, loss_of
+from .class_loss import ITEM, ONE, SEQUENCE, loss_of
 from .reduction import operand_of_reduction
 
 REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM}
@@ -60,7 +60,7 @@ def cross_entropy(
     targets: Batch | Integers,
     *,
     ignore: int | None = None,
-    label_smoothing: float = UNSMOOTHED,
+    label_smoothing: float = 0.0,
     reduction: Literal["sequence", "mean", "none"] = "sequence",
 ) -> Any:
     """The cross entropy of the scores of classes and the classes that are right: its logarithm of softmax, negative.
@@ -123,9 +123,7 @@ def cross_entropy(
     >>> sf.cross_entropy(scores, [[1, -100], [0]], ignore=-100, reduction="none").data.round(4)
     array([0.2877, 0.    , 0.2231])
     """
-    each = REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
-    found = LOSING.enter(logits, targets, ignore, each, label_smoothing)
-    return _prepared(logits, targets, ignore, label_smoothing, reduction).run() if found is None else found
+    return _prepared(logits, targets, ignore, label_smoothing, reduction).run()
 
 
 def _prepared(
@@ -134,23 +132,12 @@ def _prepared(
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
         raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {said(reduction)}")
     each = REDUCTIONS[reduction]
-    held = HOLDING.enter(logits, targets, ignore, each, label_smoothing)
-    if held is not None:
-        return call_of_held(logits, held)  # type: ignore[arg-type]  # who has come through a door is an encoding
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
     right = targets_of(targets, own)
     loss = loss_of(own, right, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-        def learn(y: Any, held: Array | None = None) -> None:
-            if label_smoothing is UNSMOOTHED:
-                loss.learn((x, right, ignore, each), y, held)
-
-        if back:
-            return loss.with_pullback(x, learn)
-        y = loss.reduced(loss.losses(x)[1])
-        learn(y)
-        return y, None
+        return loss.with_pullback(x) if back else (loss.reduced(loss.losses(x)[1]), None)
 
     return Call(own, rule, result, gradient, loss.second_order)
 

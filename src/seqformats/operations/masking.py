@@ -12,7 +12,6 @@ from ..arrays import Array, Library, frozen, library_of
 from ..converters.convert import convert, relaid
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
-from ..doors.door import Masking, Plan
 from ..errors import (
     DEVICES,
     DTYPE,
@@ -33,7 +32,7 @@ from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
 from ..formats.structure import whole as check_whole
 from ..gradients.operation import operand
-from ..launch.kernel import Work, kernel, variant_of
+from ..launch.kernel import Work, kernel
 from .annotations import B, Batch
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
@@ -66,9 +65,6 @@ class MaskedTokens(NamedTuple, Generic[B]):
     """The chosen items, and `ignore` for all others; int64."""
     chosen: B
     """Which these are; bool."""
-
-
-HIDING = Masking((), NAMED=id(MaskedTokens))
 
 
 class SpanCorrupted(NamedTuple, Generic[B]):
@@ -221,10 +217,6 @@ def mask_tokens(
         begins, at = _words(own, items)
     elif in_words:
         begins = _marks(whole, items, "whole")
-    given, plain = (ids, kept, drawn, numbers), held is _NO_MARKS and not in_words
-    found: MaskedTokens[B] | None = HIDING.enter(*given) if plain else None
-    if found is not None:
-        return found
     library, structure = tokens.library, at._structure
     check_places(structure)
     item = items._shape[items._lead :]
@@ -238,11 +230,7 @@ def mask_tokens(
     made: list[Any] = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
     if tokens.result is not None:
         return MaskedTokens(*[tokens.result(y) for y in made])
-    found = MaskedTokens(*made)
-    if plain and library.has_doors and not HIDING.knows(items._dtype):
-        variant = variant_of(tokens.name, "uint8", "uint8", tokens.name, "int64", "uint8")
-        HIDING.learn(given, found, Plan((items._dtype,), mask_items, variant, items._dtype))
-    return found
+    return MaskedTokens(*made)
 
 
 def corrupt_spans(

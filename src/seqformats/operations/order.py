@@ -11,13 +11,12 @@ from .. import registry
 from ..arrays import NUMPY, Array, DType, Library, frozen, library_of
 from ..arrays.dtypes import same
 from ..converters.convert import convert
-from ..doors.taking import Ordering
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Call, Operation, Pullback, operand
-from ..launch.kernel import kernel, variant_of
+from ..launch.kernel import kernel
 from ..layout import SHORT, Constants
 from ..limits import remember
 from .annotations import B, Counts
@@ -107,19 +106,8 @@ def _prepare(library: Library, kind: type, dtype: DType) -> tuple[str | None, An
     return remember(_plans, (kind, dtype), (cast, signed, form))
 
 
-def _plan_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-    """What a door has to know of a dtype, after its first call; see `doors.taking.Ordering`."""
-    cast, signed, form = _plans.get((np.ndarray, dtype)) or _prepare(NUMPY, np.ndarray, dtype)
-    ints = (dtype if signed is None else signed).name
-    sorting = order_rows.by_words.get(variant_of(ints, ints, "int64", "int64", "int64"), 0)
-    marking = STARTS.kernel.by_words.get(variant_of(dtype.name, "bool"), 0) if cast is None else 0
-    return (sorting, marking, *form) if cast is None and sorting else None
-
-
 _FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
 """The most items that are looked for without the order of all."""
-_SORT, _ARGSORT, _TOPK, _UNIQUE = range(4)
-"""The modes of the door `order`."""
 
 
 def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> tuple[Array, Array]:
@@ -166,7 +154,7 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
     return (flag(descending, "descending"),)
 
 
-SORT = Operation(_sorted, _sort_rule, check=_falling, path=Ordering(_SORT, _plan_of))
+SORT = Operation(_sorted, _sort_rule, check=_falling)
 
 
 @SORT.of
@@ -255,19 +243,11 @@ def argsort(x: B, *, descending: bool = False) -> B:
     >>> sf.argsort(x).data
     array([1, 2, 0, 0, 1])
     """
-    door = ARGSORT.enter(x, descending)
-    if door is not None:
-        return door  # type: ignore[no-any-return]
     own, result, _ = operand(x)
     falling = flag(descending, "descending")
     z = in_one_array(own)
     y = own._with_data(settled(library_of(z.data), _order(z, z, falling, wanted=_PLACES)[1]))
-    found: B = y if result is None else result(y)
-    ARGSORT.learn((x, descending), found)
-    return found
-
-
-ARGSORT = Ordering(_ARGSORT, _plan_of)
+    return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
 class TopK(NamedTuple, Generic[T]):
@@ -330,15 +310,8 @@ def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
     >>> values.data, places.data
     (array([5., 4., 1.]), array([1, 2, 0]))
     """
-    found: TopK[B] | None = TOPK.enter(x, k, largest)
-    if found is None:
-        call, places = _topk(x, k, largest=largest)
-        found = TopK(call.run(), places)
-        TOPK.learn((x, k, largest), found)
-    return found
-
-
-TOPK = Ordering(_TOPK, _plan_of, TopK)
+    call, places = _topk(x, k, largest=largest)
+    return TopK(call.run(), places)
 
 
 @registry.gradient(topk)
@@ -431,9 +404,6 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     >>> sf.unique(x, counts=True).counts.data
     array([1, 2, 2])
     """
-    distinct: B | None = UNIQUE.enter(x) if counts is False else None
-    if distinct is not None:
-        return distinct
     own, result, _ = operand(x)
     wanted = flag(counts, "counts")
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
@@ -445,9 +415,8 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     parts = Kept.of(STARTS(z, True), structure)
     lengths = parts.kept
     found = in_kind_of(parts.taken(z).data, lengths, own)
-    distinct = found if result is None else result(found)
+    distinct: B = found if result is None else result(found)
     if not wanted:
-        UNIQUE.learn((x,), distinct)
         return distinct
     library = library_of(z.data)
     begins = library.to_numpy(parts.taken(z._with_data(position_ids(z))).data)
@@ -457,6 +426,3 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     many = library.from_host((ends - begins).reshape(-1, *own.item_shape), z.data)
     often = in_kind_of(many, lengths, own)
     return Unique(distinct, often if result is None else result(often))
-
-
-UNIQUE = Ordering(_UNIQUE, _plan_of)

@@ -16,7 +16,6 @@ from ..arrays import Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
-from ..doors.taking import Taking
 from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
@@ -54,6 +53,10 @@ def moved(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns:
     The kernel takes where they lie, in blocks, the offsets of `structure`, and `args`; it moves rows, or so many parts
     of each.
     """
+    if columns == 1:
+        found = mover.over(z, structure, structure.offsets, *args)
+        if found is not None:
+            return found if z._flat and not z.keeps_levels else convert_like(found, without_data(z))
     library, data, at, _, sample, item, _ = (convert(z, Ragged) if z._by_steps else z)._read()
     rows, dtype = structure.rows, sample.dtype
     out = new_array(library.empty, (rows, *item), dtype, sample)
@@ -166,7 +169,7 @@ def _as_int64(given: Array) -> Array:
     return held.astype(_INT64)
 
 
-GATHER = Operation(pick, _gathered_rule, check=_places_in, path=Taking("gather", "pick_rows", "wrap_places"))
+GATHER = Operation(pick, _gathered_rule, check=_places_in)
 
 
 @GATHER.of

@@ -13,12 +13,11 @@ from ..arrays import Array, distinct, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
-from ..doors.taking import Taking
 from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
-from ..formats.structure import Structure, integers, whole
+from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
@@ -26,7 +25,7 @@ from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
 from .runs import Runs, rule_of_parts, taken
 
-keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")
+cut_runs, keep_rows, reverse_rows = kernel("cut_runs"), kernel("keep_rows"), kernel("reverse_rows")
 
 
 def _reversed(x: Encoding) -> Encoding:
@@ -89,6 +88,13 @@ def reverse(x: B) -> B:
 
 def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     structure = x._structure
+    if type(start) is int and type(length) is int and start >= 0 < length <= MOST - start:
+        bounds = np.array((start, start + length, 1))
+        kept, table, _ = core.structured(
+            cut_runs.run, structure.n, structure.n + 1, structure.lengths, structure.offsets, bounds, 0, 0
+        )
+        if kept.rows == structure.n * length:  # none of them is shorter
+            return (Runs(kept, kept, table[:-1]),)
     begin = per_sequence(start, structure.n, "start")
     size = per_sequence(length, structure.n, "length")
     wrong = (begin < 0) | (size < 0) | (begin > structure.lengths) | (size > structure.lengths - begin)
@@ -102,7 +108,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True, path=Taking("cut", "copy_blocks", "cut_runs", 2))
+SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
 
 
 @SLICE.of

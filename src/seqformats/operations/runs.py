@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .. import core
 from ..arrays import NUMPY, Array, library_of
 from ..converters.convert import convert, restored
 from ..converters.like import convert_like
@@ -108,11 +109,8 @@ class Kept(NamedTuple):
         if library is not NUMPY and library.kind(marks) != "cpu":
             counts = library.to_numpy(summed(Ragged._sealed(marks, structure)))
             return cls(Structure.of_lengths(counts.astype(np.int64)), marks)
-        marks, n = library.operand(marks), structure.n
-        table: Array = np.empty(2 * n + 1, np.int64)
-        longest = count_kept.run(marks, structure.offsets, table)
-        table.setflags(False)
-        return cls(Structure(table[:n], table[n:], longest), marks)
+        marks = library.operand(marks)
+        return cls(core.structured(count_kept.run, structure.n, 0, marks, structure.offsets)[0], marks)
 
     def taken(self, z: Encoding) -> Any:
         """In the encoding of `z`."""

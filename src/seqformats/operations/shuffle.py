@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ..arrays import Array, library_of
-from ..doors.taking import Taking
 from ..formats import Encoding
 from ..gradients.operation import Operation, Pullback
 from ..launch.kernel import kernel
@@ -38,7 +37,7 @@ def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
     return picked(x, _places(x, seed), x._structure)(x, True)
 
 
-SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True, path=Taking("shuffle", "pick_rows", "shuffle_items"))
+SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True)
 
 
 @SHUFFLE.of

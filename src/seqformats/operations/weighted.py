@@ -10,14 +10,13 @@ import numpy as np
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, means
 from ..converters.convert import restored, rows_of
-from ..doors.door import Plan, Weighing
 from ..errors import DEVICES, DTYPE, EMPTY, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, linear, operand_beside, to_be_summed
-from ..launch.kernel import kernel, variant_of
+from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
@@ -40,13 +39,11 @@ class Weighted:
 
     def __init__(self, record: Reduction, mode: int) -> None:
         self.record, self.mode = record, mode
-        self.door = Weighing((mode, 0))
-        self.door.default = (record.default,)
 
     def __call__(self, x: Batch, weights: Weights, empty: Empty) -> Reduced:
         """The result for any batch."""
-        y: Reduced | None = self.door.enter(x, weights, empty)
-        return self.prepare(x, weights, empty).run() if y is None else y
+        y: Reduced = self.prepare(x, weights, empty).run()
+        return y
 
     def prepare(self, x: Batch, weights: Weights, empty: Empty) -> Call[Any]:
         """Prepare the reduction as a `Call`."""
@@ -68,10 +65,7 @@ class Weighted:
             values, totals, pullback = call.calculate(z, w, back)
             if name in HALF:
                 values = library_of(values).astype(values, name)
-            y = over_levels(call.finished(values, totals, z._structure, empty), z)
-            if not back and empty is self.record.default:
-                self._learn(z, w, y)
-            return y, pullback
+            return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
 
         return Call(
             (own, mass.own),
@@ -82,16 +76,6 @@ class Weighted:
             ),
             call.second_order,
         )
-
-    def _learn(self, x: Encoding, weights: Encoding, y: Any) -> None:
-        """Open the door for calls like this one, if nothing was cast."""
-        library, dtypes = library_of(x._sample()), (x._dtype, weights._dtype)
-        if not library.has_doors or self.door.knows(*dtypes):
-            return
-        name, made = map(library.dtype_name, dtypes)
-        if name not in HALF and made == means(name).made:
-            variant = variant_of(name, made, made, made)
-            self.door.learn((x, weights), y, Plan(dtypes, weigh_rows, variant, library.dtype(made)))
 
 
 def weights_of(weights: Weights, x: Encoding) -> Operand:

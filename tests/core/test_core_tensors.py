@@ -1,28 +1,26 @@
-"""Tensors of PyTorch through doors: what the general way makes of them, and what has to go there."""
+"""Tensors of PyTorch with the extension and without, and what is left to Python."""
 
 import copy
 import functools
 import gc
 import pickle
 import resource
-import subprocess
 import sys
-import textwrap
 import threading
 import weakref
 
 import numpy as np
 import pytest
-from closed_doors import closed_doors
 from hypothesis import given
 from hypothesis import strategies as st
+from test_fast_paths import same
 
 import seqformats as sf
-from seqformats.doors.door import same
+from seqformats import core
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("without_limits")]
+pytestmark = [pytest.mark.peers]
 
 LENGTHS = [3, 1, 5, 2]
 ROWS = sum(LENGTHS)
@@ -148,8 +146,8 @@ def outcome(call):
 
 
 def check(call):
-    """The same result or error with doors and without, three times: to be learned, and to be used."""
-    with closed_doors():
+    """The same result or error with the extension and without, three times: Python tells it of kernels."""
+    with core.off():
         expected = outcome(call)
     for _ in range(3):
         found = outcome(call)
@@ -176,7 +174,7 @@ def test_moves(name, dtype):
 
 
 def functions_of(call):
-    """How many functions of Python it calls."""
+    """Count how many functions of Python it calls."""
     counts = [0]
 
     def count(frame, event, arg):
@@ -190,17 +188,26 @@ def functions_of(call):
     return counts[0]
 
 
-VIEWS = {"Ragged to Ragged", "a number", "a part"}  # which have no door
+VIEWS = {"Ragged to Ragged", "a number", "a part"}  # which PyTorch makes
+QUICK = [name for name in CALLS if name not in VIEWS] + [
+    "sum",
+    "mean",
+    "max",
+    "logsumexp",
+    "softmax",
+    "cumsum",
+    "unique",
+]
 
 
-@pytest.mark.parametrize("name", [name for name in (*CALLS, *OF_NUMBERS, *OF_SINGLE) if name not in VIEWS])
-def test_doors_are_open(name):
-    """A call through one calls fewer functions."""
+@pytest.mark.parametrize("name", sorted(QUICK))
+def test_the_extension_is_used(name):
+    """A call by it calls fewer functions of Python."""
     x = batch("int64", ()) if name in OF_SINGLE else batch()
     call = functools.partial((CALLS | OF_NUMBERS | OF_SINGLE)[name], x)
     for _ in range(3):
         call()
-    with closed_doors():
+    with core.off():
         wanted = functions_of(call)
     assert functions_of(call) < wanted
 
@@ -269,17 +276,17 @@ ODD = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ODD)
 def test_odd_tensors(name):
-    """Made plain, refused or moved: as without doors, from the constructor on."""
+    """Made plain, refused or moved: as without the extension, from the constructor on."""
     for call in (lambda x: x, sf.reduce_sum, sf.reverse, lambda x: sf.convert(x, sf.Masked), lambda x: x[[1, 0]]):
         for _ in range(3):
-            call(batch())  # the door is open
+            call(batch())  # whose kernels are known
         data = ODD[name]()
 
         def run(call=call, data=data):
             y = call(sf.Ragged(data, LENGTHS))
             return y if isinstance(y, torch.Tensor) else y.data
 
-        with closed_doors():
+        with core.off():
             expected = outcome(run)
         for _ in range(3):
             found = outcome(run)
@@ -300,7 +307,7 @@ def test_odd_tensors_in_a_list(name):
         sf.convert(items(batch()), sf.Ragged), sf.List(items(batch()))
     parts = list(ODD[name]().split(LENGTHS))
     for call in (sf.List, lambda y: sf.convert(y, sf.Ragged), lambda y: sf.convert(sf.List(y), sf.Ragged)):
-        with closed_doors():
+        with core.off():
             expected = outcome(lambda call=call: call(parts))
         found = outcome(lambda call=call: call(parts))
         if isinstance(expected, str):
@@ -374,7 +381,7 @@ def loss_of(rows, targets, **options):
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's own, on its way to forward mode
 @pytest.mark.parametrize("reduction", ["mean", "sequence", "none"])
 def test_derivatives_of_losses(reduction):
-    """Of every kind and order, with the doors of a loss and of its gradient open."""
+    """Of every kind and order."""
     targets = torch.arange(ROWS) % 3
 
     def loss(rows):
@@ -522,72 +529,8 @@ def test_threads():
     assert not wrong
 
 
-def test_the_first_tensors_may_be_no_plain_ones():
-    """What is written to the world is found with plain tensors, later."""
-    code = """
-        import contextlib, torch, warnings
-        from torch._subclasses.fake_tensor import FakeTensorMode
-        import seqformats as sf
-        from seqformats.doors import door
-
-        warnings.simplefilter("ignore")
-        rows, lengths = torch.ones(3, 2), [1, 2]
-        first = sf.Ragged(rows, lengths) if FIRST == "none" else None
-
-        def total(rows):
-            return sf.reduce_sum(sf.Ragged(rows, lengths)).sum()
-
-        if FIRST == "fake":
-            with FakeTensorMode(allow_non_fake_inputs=True), contextlib.suppress(TypeError):
-                sf.reduce_sum(sf.List([rows[:1], rows[1:]]))
-        elif FIRST == "vmap":
-            torch.func.vmap(total)(torch.stack([rows, rows]))
-        elif FIRST == "grad":
-            torch.func.grad(total)(rows)
-        elif FIRST == "autocast":
-            with torch.autocast("cpu"):
-                total(rows)
-        for _ in range(3):
-            sf.sort(sf.Ragged(rows, lengths))
-        print(torch.float32 in door.of_tensors)
-    """
-    for first in ("none", "fake", "vmap", "grad", "autocast"):
-        run = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code).replace("FIRST", repr(first))],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.stdout == "True\n", (first, run.stderr)
-
-
-@pytest.mark.parametrize(
-    ("change", "rows"),
-    [
-        ("pass", "numpy.ones((3, 2))"),  # nothing is looked for before there are tensors
-        ("functions.Functions.address = None", "torch.ones(3, 2)"),  # and of another version nothing is used
-    ],
-    ids=["arrays alone", "another version"],
-)
-def test_nothing_is_known_of_tensors(change, rows):
-    code = f"""
-        import numpy, torch
-        import seqformats as sf
-        from seqformats.doors import door
-        from seqformats.reading import functions
-
-        {change}
-        x = sf.Ragged({rows}, [1, 2])
-        for _ in range(4):
-            found = sf.reduce_sum(x).tolist()
-        print(found, door.of_tensors)
-    """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert run.stdout == "[[1.0, 1.0], [2.0, 2.0]] {}\n"
-
-
 def test_a_list_of_tensors_is_one_of_its_library():
-    """Whether it is still valid is asked of the door, which does not say whose its arrays are."""
+    """Whether it is still valid is asked of the fast path, which does not say whose its arrays are."""
     x = sf.List(items(batch()))
     for _ in range(3):
         assert x._look().name == "torch"

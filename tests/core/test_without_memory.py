@@ -1,4 +1,4 @@
-"""Doors where no memory is left: the right result or MemoryError, no crash, and no reference lost or kept."""
+"""Fast paths where no memory is left: the right result or MemoryError, no crash, and no reference lost or kept."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 
 pytestmark = [
-    pytest.mark.passes("compiled", reason="doors are machine code"),
+    pytest.mark.passes("compiled", reason="fast paths run machine code"),
     pytest.mark.skipif(
         sys.platform == "win32" or importlib.util.find_spec("_testcapi") is None,
         reason="this Python cannot be told to find no memory",
@@ -21,9 +21,7 @@ pytestmark = [
 
 def test_every_piece_of_memory_may_be_missing():
     env = {key: value for key, value in os.environ.items() if key != "SEQFORMATS_GUARD"}
-    env["PYTHONPATH"] = os.pathsep.join(
-        [str(HERE), str(HERE.parent / "core"), str(HERE.parent), env.get("PYTHONPATH", "")]
-    )
+    env["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), env.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(HERE / "without_memory.py")], env=env, capture_output=True, text=True, check=False
     )

@@ -1,12 +1,10 @@
-"""The doors of operations that take items out of batches: each beside its general way, and what they leave behind."""
+"""Operations that take items out of batches, with the extension and without; and what they leave behind."""
 
 import copy
 import gc
 import pickle
-import sys
 import threading
 import weakref
-from contextlib import contextmanager
 
 import leaks
 import numpy as np
@@ -15,58 +13,16 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from interrupts import interrupted
+from test_fast_paths import same
 
 import seqformats as sf
 from seqformats import core
-from seqformats.doors.door import closed, same
-from seqformats.operations.chunks import CHUNK
-from seqformats.operations.cross import CROSS
-from seqformats.operations.cut import CUT, PAIR, SHIFT, TRUNCATE
-from seqformats.operations.filter import FILTER
-from seqformats.operations.join import CONCAT, INTERLEAVE
-from seqformats.operations.order import ARGSORT, SORT, TOPK, UNIQUE
-from seqformats.operations.pick import GATHER
-from seqformats.operations.rearrange import SLICE
-from seqformats.operations.shuffle import SHUFFLE
+from seqformats.launch.kernel import kernel
 
 pytestmark = [
     pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
-    pytest.mark.passes("compiled", reason="doors are machine code"),
-    pytest.mark.usefixtures("without_limits"),
+    pytest.mark.passes("compiled", reason="it is about machine code"),
 ]
-
-DOORS = {
-    "cut": CUT.path,
-    "truncate": TRUNCATE.path,
-    "shift": SHIFT.path,
-    "filter": FILTER.path,
-    "gather": GATHER.path,
-    "concat": CONCAT,
-    "interleave": INTERLEAVE,
-    "slice": SLICE.path,
-    "pair": PAIR,
-    "cross": CROSS,
-    "shuffle": SHUFFLE.path,
-    "chunk": CHUNK.path,
-    "sort": SORT.path,
-    "argsort": ARGSORT,
-    "topk": TOPK,
-    "unique": UNIQUE,
-}
-
-
-@contextmanager
-def general(*doors):
-    """No door is open, and none learns."""
-    before = [(door.enter, door.wrong) for door in doors or DOORS.values()]
-    for door in doors or DOORS.values():
-        door.enter, door.wrong = closed, True
-    try:
-        with core.off():
-            yield
-    finally:
-        for door, (enter, wrong) in zip(doors or DOORS.values(), before, strict=True):
-            door.enter, door.wrong = enter, wrong
 
 
 def outcome(call):
@@ -78,8 +34,8 @@ def outcome(call):
 
 
 def check(call):
-    """The same result or error with doors and without, three times: to be learned, and to be used."""
-    with general():
+    """The same result or error with the extension and without, three times: Python tells it of kernels."""
+    with core.off():
         wanted = outcome(call)
     for _ in range(3):
         found = outcome(call)
@@ -96,7 +52,6 @@ def check(call):
                 assert not array.flags.writeable
                 with pytest.raises(ValueError, match="WRITEABLE"):
                     array.flags.writeable = True
-    assert [name for name, door in DOORS.items() if door.wrong] == []
 
 
 def members(pair):
@@ -166,21 +121,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_plain_call_goes_through(name):
-    """After the first one nothing of the general way runs."""
-    CALLS[name]()
-    check(CALLS[name])
-    called = []
-    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        CALLS[name]()
-    finally:
-        sys.setprofile(None)
-    assert len(called) <= 3, called
-
-
-# --- beside the general way -------------------------------------------------------------------------------------------
+# --- beside Python ----------------------------------------------------------------------------------------------------
 
 KINDS = [sf.Ragged, sf.Masked, sf.Padded, sf.Packed, sf.LoD]
 STRUCTURED = np.dtype([("a", "i4"), ("b", "f8")])
@@ -301,10 +242,10 @@ def test_chunks(data):
 
 
 def test_chunks_are_what_they_were():
-    """Their gradient, the way back, and what is made of them without doors."""
+    """Their gradient, the way back, and what is made of them without the extension."""
     sf.chunk(R, 4, 1)
     found = sf.chunk(R, 4, 1)
-    with general():
+    with core.off():
         wanted = sf.chunk(R, 4, 1)
     for how in ("first", "mean", "max", "last"):
         assert same(sf.unchunk(found, how), sf.unchunk(wanted, how))
@@ -365,7 +306,7 @@ class Batch(sf.Ragged):
     """An encoding of a user's own type."""
 
 
-def test_other_types_take_the_general_way():
+def test_other_types_take_the_python_way():
     mine = sf.Ragged(R.data.view(Mine), R.lengths)
     batch = Batch(R.data, R.lengths)
     assert type(mine.data) is np.ndarray
@@ -421,7 +362,7 @@ def test_views_keep_what_they_show():
     assert not x[1].data.flags.writeable
 
 
-def test_large_batches_take_the_general_way():
+def test_large_batches_take_the_python_way():
     x = sf.Ragged(np.zeros((1 << 17, 48)), [1 << 17])
     assert core.pick(x, [0]) is None
     check(lambda: x[[0]])
@@ -430,27 +371,85 @@ def test_large_batches_take_the_general_way():
 # --- what calls leave behind ------------------------------------------------------------------------------------------
 
 
+def spans(size):
+    """What `core.structured` has a kernel do: sequences that it makes, or with a negative number none."""
+    return core.structured(_spans, len(R), 1, R._structure.lengths, size)
+
+
+def _spans(lengths, size, table):
+    n = lengths.size
+    table[:n] = np.minimum(lengths, abs(size))
+    table[n] = 0
+    np.cumsum(table[:n], out=table[n + 1 : 2 * n + 1])
+    table[-1] = 7
+    return int(table[:n].max()) if size > 0 else -1
+
+
+ONE = np.ones(1, np.int64)
+PRIMITIVES = {
+    "structured": lambda: spans(4),
+    "structured, refused": lambda: spans(-4),
+    "lay_out": lambda: core.lay_out(R._read(), sf.Masked, (40, "left"), 0),
+    "lay_out by steps": lambda: core.lay_out(P._read(), sf.Packed, (), 0),
+    "over": lambda: shift_rows.over(R, None, ONE, 0, 0),
+    "over to others": lambda: move_kept.over(R, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0),
+    "filled": lambda: core.filled(sf.Pairs, one=R, two=IDS),
+}
+KEPT = sf.filter(R, KEEP)
+shift_rows, move_kept = kernel("shift_rows"), kernel("move_kept")
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitives_do_what_their_twins_do(name):
+    """Those that Python would do give None where they are off; the others have twins."""
+    sf.shift(R, 1)
+    found = PRIMITIVES[name]()
+    with core.off():
+        twin = PRIMITIVES[name]()
+    if name.startswith(("structured", "filled")):
+        assert same(found, twin)
+    else:
+        assert found is not None
+        assert twin is None
+
+
+def test_what_is_not_plain_is_left_to_python():
+    fields = R._read()
+    late = (*fields[:3], None, *fields[4:])
+    for args in ((fields, sf.LoD, (), 0), (fields, sf.List, (), 0), (fields, sf.Masked, (2, "left"), 0)):
+        assert core.lay_out(*args) is None
+    for args in ((fields, sf.Ragged, (), 0.0), (fields[:-1], sf.Ragged, (), 0), (late, sf.Ragged, (), 0)):
+        assert core.lay_out(*args) is None
+    for x in (sf.List([R.data]), R.data, Batch(R.data, R.lengths)):
+        assert shift_rows.over(x, None, ONE, 0, 0) is None
+    assert move_kept.over(P, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0) is None
+
+
 def watched():
     """What the calls take, and what they are made of."""
     found = (R, R.data, R._structure, R.lengths, R.data.dtype, M, M._structure, P, IDS, KEEP, PLACES)
     return (*found, PLACES._structure, INDEX, ITEM, None, True, np.dtype(np.int64), sf.Ragged, sf.Masked)
 
 
+def refused(operation, *args):
+    with pytest.raises((TypeError, IndexError, sf.StructureError, sf.ConversionError)):
+        operation(*args)
+
+
 REFUSED = {
     "an index that is too large": lambda: core.pick(R, [1, 99]),
     "no index": lambda: core.pick(R, [1, "a"]),
-    "another dtype": lambda: GATHER.path.enter(R, R),
-    "a place that is none": lambda: GATHER.path.enter(R, WRONG),
-    "a part of other lengths": lambda: CONCAT.enter([R, R, IDS]),
-    "steps of single items": lambda: CUT.path.enter(R, 0, 1, 2),
-    "a number too many": lambda: CUT.path.enter(R, 2**70, None, 1),
+    "another dtype": lambda: refused(sf.gather, R, R),
+    "a place that is none": lambda: refused(sf.gather, R, WRONG),
+    "a part of other lengths": lambda: refused(sf.concat, [R, R, IDS]),
+    "a step of 0": lambda: refused(sf.cut, R, 0, 1, 0),
 }
 WRONG = sf.Ragged(np.full(8, 99), [1] * 8)
 
 
-@pytest.mark.parametrize("name", [*CALLS, *REFUSED])
+@pytest.mark.parametrize("name", [*CALLS, *PRIMITIVES, *REFUSED])
 def test_nothing_is_left_behind(name):
-    leaks.assert_nothing_is_left(CALLS.get(name) or REFUSED[name], watched())
+    leaks.assert_nothing_is_left((CALLS | PRIMITIVES | REFUSED)[name], watched())
 
 
 def test_eight_threads():
@@ -488,6 +487,3 @@ def test_interrupts():
     results.clear()
     after, _, _ = leaks.counted(watched())
     assert max(abs(a - b) for a, b in zip(before, after, strict=True)) <= 200
-
-
-# --- a door that is wrong ---------------------------------------------------------------------------------------------
