@@ -250,7 +250,6 @@ ELSEWHERE = {
     "give it detached": "torch_models/test_rl_in_torch",
     "leave out create_graph=True": "torch_models/test_rl_in_torch",
     "give both in one library, on one device": "torch_models/test_rl_in_torch",
-    "give a batch on the host": "a GPU",
     "a linear function is made an operation with its transpose: sf.operation(function, transpose)": "gradients/"
     "test_own_operation",
     'workers="divide" divides the batches among them, workers="each" is for a source that differs from worker to '

@@ -63,7 +63,7 @@ TOGETHER = {
 }
 
 # What has the bits of a plain loop on the CPU, where a product is rounded before it is added to something.
-PLAIN_LOOPS = {"advantage_back", "advantage_rows", "recurrence_back", "recurrence_rows", "reward_rows"}
+PLAIN_LOOPS = {"advantage_back", "advantage_rows", "average_rows", "recurrence_back", "recurrence_rows", "reward_rows"}
 
 # Where the threads of a sequence meet in the memory of their results.
 IN_RESULTS = {"ctc_best", "ctc_viterbi", "order_rows"}

@@ -23,6 +23,7 @@ CALLS = {
     "interleave": (lambda *parts: sf.interleave(parts), (IDS, MORE, IDS)),
     "join_batches": (lambda *parts: sf.join_batches(parts), (IDS, MORE)),
     "levenshtein": (sf.levenshtein, (IDS, MORE)),
+    "ema": (lambda x, where: sf.ema(x, 0.5, where=where), (SHARES, FLAGS)),
     "edits": (lambda x, y: tuple(sf.edits(references=x, hypotheses=y)), (IDS, MORE)),
     "mask_tokens": (
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
@@ -42,7 +43,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention", "ema", "linear_cross_entropy"}
+OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 

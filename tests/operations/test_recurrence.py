@@ -69,8 +69,6 @@ def test_against_plain_python(arrays, kind, data):
         truth,
     )
     adjust = data.draw(st.booleans())
-    if arrays.simulated:
-        return  # of arrays without arithmetic there is no moving average
     found = arrays.on(lambda x: sf.ema(x, 0.8, adjust=adjust, where=where))(x)
     near(found, by_column(truth, lambda c, w, _: rl_oracle.ema(c, 0.8, adjust, w), counts), truth)
 
@@ -153,6 +151,24 @@ def test_long_sequences_go_by_chunks(arrays, monkeypatch, back):
     assert not zeros.data.any()
     wide = sf.Ragged(np.stack([data] * 21, 1), [19])
     oracle.assert_bits(arrays.on(run)(wide).data, np.stack([out] * 21, 1))
+
+
+@pytest.mark.parametrize("item", [(), (21,)])
+@pytest.mark.parametrize("adjust", [False, True])
+@pytest.mark.parametrize("where", [None, np.arange(19) % 3 > 0])
+def test_moving_averages_and_their_gradients_by_chunks(arrays, monkeypatch, item, adjust, where):
+    """The average is linear, so ``<ema(x), dy>`` is ``<x, pullback(dy)>``."""
+    monkeypatch.setattr(scan, "CHUNK", 4)
+    rng = np.random.default_rng(4)
+    x, dy = [sf.convert(sf.Ragged(rng.standard_normal((19, *item)), [0, 17, 2]), sf.Padded) for _ in range(2)]
+    y, pullback = sf.vjp(sf.ema, arrays.up(x), 0.9, adjust=adjust, where=where)
+    y, dx = rows(arrays.down(y)), rows(arrays.down(pullback(arrays.up(dy))))
+    counts = np.ones(19, bool) if where is None else where
+    for part in (slice(0, 17), slice(17, 19)):
+        for k in np.ndindex(item):
+            own = rl_oracle.ema(rows(x)[(part, *k)], 0.9, adjust, counts[part])
+            np.testing.assert_allclose(y[(part, *k)], own, rtol=1e-12)
+    assert np.isclose((y * rows(dy)).sum(), (rows(x) * dx).sum(), rtol=1e-12)
 
 
 def test_a_stream_goes_on_with_the_bits_of_the_whole():

@@ -26,6 +26,7 @@ USES = {
     "position_ids": sf.position_ids,
     "rnn": lambda x: sf.torch.rnn(torch.nn.GRU(3, 2).requires_grad_(False), x)[0],
     "vjp": lambda x: sf.vjp(sf.reduce_mean, x)[1](torch.ones(3, 3)),
+    "tree": lambda x: sf.select({"x": x, "y": [1, 2, 3]}, [2, 0])["x"],
 }
 
 
@@ -46,6 +47,36 @@ def test_arguments(use, sorted_):
         assert torch.equal(found, wanted)
     else:
         assert sf.equal(found, wanted)
+
+
+FLAT = sf.Ragged(torch.tensor([1.0, 2.0, 0.5, 3.0, 1.5, 2.5, 0.25]), [2, 4, 1])
+FLAGS, TOKENS = FLAT._with_data(FLAT.data > 1), FLAT._with_data(torch.tensor([1, 0, 2, 1, 1, 2, 0]))
+BESIDE = {
+    "filter": lambda x, n: sf.filter(x, n(FLAGS)),
+    "weights": lambda x, n: sf.reduce_mean(x, weights=n(FLAT)),
+    "targets": lambda x, n: sf.cross_entropy(x, n(TOKENS)),
+    "recurrence": lambda x, n: sf.recurrence(x, n(FLAT), where=n(FLAGS)),
+    "concat": lambda x, n: sf.concat([x, n(RAGGED)]),
+    "gae": lambda x, n: sf.rl.gae(n(FLAT), n(FLAT), where=n(FLAGS)).returns,
+    "returns": lambda x, n: sf.rl.returns(torch.ones(3), where=n(FLAGS)),
+    "labels": lambda x, n: sf.ctc_loss(x, n(sf.Ragged(torch.tensor([1, 2, 1]), [1, 1, 1])), normalised=False),
+    "wrapper": lambda x, n: sf.with_masked(lambda a, b: a.data * b.data[..., None])(x, n(FLAT)),
+    "levenshtein": lambda x, n: sf.levenshtein(n(TOKENS), n(TOKENS)),
+    "gradient": lambda x, n: sf.vjp(sf.softmax, x)[1](n(RAGGED)),
+}
+
+
+@pytest.mark.parametrize("way", [sf.Ragged.to_njt, lambda x: sf.convert(x, sf.Packed).to_torch()], ids=["nt", "packed"])
+@pytest.mark.parametrize("use", BESIDE)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+def test_arguments_beside_another_batch(use, way):
+    """Nested tensors, too, are what their rows are."""
+    found, wanted = BESIDE[use](way(RAGGED), way), BESIDE[use](RAGGED, lambda x: x)
+    assert all(torch.equal(a, b) for a, b in zip(leaves_of(found), leaves_of(wanted), strict=True))
+
+
+def leaves_of(y):
+    return [sf.convert(y, sf.Ragged).data if hasattr(y, "lengths") else torch.as_tensor(y)]
 
 
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.List, sf.Masked, sf.Packed])

@@ -165,7 +165,7 @@ def is_array_type(kind: type) -> bool:
         known = not issubclass(kind, (type, np.generic)) and (
             any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
         )
-        known = known and not offers_column(kind)
+        known = known and not offers_column(kind) and kind.__name__ != "NestedTensor"  # a batch of jagged layout
         remember(_array_types, kind, known)
     return known
 

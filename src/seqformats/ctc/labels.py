@@ -11,6 +11,7 @@ from ..beam.tokens import is_token, one_by_one
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS, KIND, LEVELS
 from ..formats import Encoding, LoD, Ragged
+from ..formats.bare import is_column
 from ..formats.structure import integers
 from ..gradients.operation import operand
 
@@ -40,7 +41,7 @@ class Labels(NamedTuple):
 
 def labels_of(given: object, n: int, levels: int, width: int, blank: int) -> Labels:
     """The labels of n sequences, which are in so many `levels`; see `ctc_loss` for the errors."""
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, (list, tuple)) and not is_column(given):
         found, counts = _in_lists(given, levels)
     else:
         found, counts = _in_batch(given, levels)

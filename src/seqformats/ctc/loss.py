@@ -303,21 +303,26 @@ class _Units(NamedTuple):
     @classmethod
     def of(cls, frames: Frames, labels: Labels, here: bool) -> _Units:
         """Units of about the same work on the host, of a sequence each on a GPU."""
-        structure, counts = frames.structure, np.diff(labels.first)
-        sizes = (labels.lengths + 8) & -8
-        largest, total = np.full(structure.n, 8), np.zeros(structure.n, np.int64)
-        sequence = np.repeat(np.arange(structure.n), counts)
-        np.maximum.at(largest, sequence, sizes)
-        np.add.at(total, sequence, sizes)
+        structure, sizes = frames.structure, (labels.lengths + 8) & -8
+        largest = total = sizes
+        if not labels.each_one:
+            largest, total = np.full(structure.n, 8), np.zeros(structure.n, np.int64)
+            sequence = np.repeat(np.arange(structure.n), np.diff(labels.first))
+            np.maximum.at(largest, sequence, sizes)
+            np.add.at(total, sequence, sizes)
         lengths = structure.lengths
         if frames.at._by_steps:
             indices = structure.order.indices
             lengths, largest, total = lengths[indices], largest[indices], total[indices]
         # see `Track`: numbers of frames, of tokens, both sides of a frame, and a row of places behind each frame
-        needs = (lengths + 1) * (2 * largest + 8) + 2 * lengths + 6 * largest + 40
-        costs = np.cumsum((lengths + 1) * (total + frames.width // 4 + 8))
-        work, n = int(costs[-1]), structure.n
-        units = n if not here else 1 if work < FEW or num_threads() < 2 else min(n, 4 * num_threads())
+        needs = (lengths + 1) * (2 * largest + 8) + 3 * lengths + 6 * largest + 40
+        costs = (lengths + 1) * (total + frames.width // 4 + 8)
+        work, n = int(costs.sum()), structure.n
+        if here and (work < FEW or num_threads() < 2):
+            room, powers = int(needs.max()), int(largest.max())
+            return cls(np.array([0, n]), np.array([0, room]), np.array([0, powers]), room, powers, 4 * work)
+        units = min(n, 4 * num_threads()) if here else n
+        costs = np.cumsum(costs)
         begins = np.searchsorted(costs, np.arange(units + 1) * (work / units)) if units < n else np.arange(n + 1)
         begins[0], begins[-1] = 0, n
         begins = np.unique(begins)

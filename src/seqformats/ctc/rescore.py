@@ -6,12 +6,10 @@ import numpy as np
 
 from ..arrays import Array
 from ..formats.structure import Structure
-from ..launch.kernel import Work, kernel
 from .frames import Frames
+from .labels import Labels
+from .loss import Loss
 from .prefixes import Hypotheses
-from .rows import ScoredLabels
-
-ctc_forward = kernel("ctc_forward")
 
 
 def rescore(frames: Frames, found: Hypotheses, n_best: int, logits: int) -> Hypotheses:
@@ -23,17 +21,9 @@ def rescore(frames: Frames, found: Hypotheses, n_best: int, logits: int) -> Hypo
     if not labels.n:
         return found
     tokens = np.asarray(frames.library.to_numpy(found.tokens))
-    candidates = ScoredLabels(tokens, labels.offsets, sources.offsets, frames.width, frames.blank, logits)
-    structure = frames.structure
-    out = frames.empty(labels.n, "float64")
-    room, logs = frames.empty(2 * (labels.rows + labels.n), "float64"), frames.empty(structure.rows, "float64")
-    states = int(
-        (structure.lengths * np.add.reduceat(np.append(2 * labels.lengths + 2, 0), sources.offsets[:-1])).sum()
-    )
-    work = Work(structure.n, structure.rows * frames.width + 8 * states)
-    inputs, args = (frames.data, candidates), (frames.at._layout(),)
-    ctc_forward.start_named(frames.library, inputs, (out, room, logs), args, 1, work, structure)
-    paths = np.asarray(frames.host(out))
+    given = Labels(tokens, labels.offsets, sources.offsets)
+    losses = Loss(given, frames.blank, logits > 0, False, "none").run(frames, np.ones(labels.n), False).losses
+    paths = -np.asarray(frames.host(losses))
     scores, before = (np.asarray(frames.library.to_numpy(x), np.float64) for x in (found.scores, found.path_scores))
     scores = paths + (scores - before)
     source = np.repeat(np.arange(sources.n), sources.lengths)

@@ -244,17 +244,6 @@ class Speech(NamedTuple):
     reals: Array  # (6,) float64, see `kernels.parts.speech`
 
 
-class ScoredLabels(NamedTuple):
-    """Labels that are to be scored by all their paths, see the kernel `ctc_forward`."""
-
-    tokens: Integers
-    cum: Integers  # (labels + 1,)
-    firsts: Integers  # (n + 1,) where the labels of each source begin
-    width: int  # how many tokens there are, the blank among them
-    blank: int
-    logits: int  # are the frames to be normalised?
-
-
 class TextTerms(NamedTuple):
     """How a search for texts decides."""
 

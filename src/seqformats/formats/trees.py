@@ -183,9 +183,9 @@ def _column(x: Any, path: Path) -> Any:
         return x
     if is_array_of_objects(x):
         x = as_list(x)
+    if is_column(x):
+        return read_column(x)
     if is_array(x):
-        if is_column(x):  # a nested tensor
-            return read_column(x)
         if not shape_of(x):
             raise SHAPE(f"{name_of(path)} must have one row a sequence, but is a single number")
         return x

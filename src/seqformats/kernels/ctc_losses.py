@@ -52,8 +52,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @in_lanes
 def add_softmax(x: Array, grad: Array, place: int, numbers: Any, count: int) -> None:
     """Add the softmax of some logits, times a factor."""
-    top, log, factor = numbers
-    power = exponential((load(x, place, count, x) - each(x, top, count)) - each(x, log, count))
+    top, factor = numbers
+    power = exponential(load(x, place, count, x) - each(x, top, count))
     store(grad, place, load(grad, place, count, x) + power * each(x, factor, count))
 
 
@@ -63,16 +63,16 @@ def add_softmaxes(x: Array, out: LossOut, room: LossRoom, at: Layout, track: Tra
     items = pointer(x)
     for t in range(track.length):
         frame = (track.row + along(at, t)) * width
-        top, log = room.values[track.tops + t], room.values[track.logs + t]
+        top, share = room.values[track.tops + t], room.values[track.shares + t] * factor
         k = 0
         while k + 32 <= width:
-            add_softmax(items, out.grad, frame + k, (top, log, factor), 32)
+            add_softmax(items, out.grad, frame + k, (top, share), 32)
             k += 32
         while k + 4 <= width:
-            add_softmax(items, out.grad, frame + k, (top, log, factor), 4)
+            add_softmax(items, out.grad, frame + k, (top, share), 4)
             k += 4
         while k < width:
-            add_softmax(items, out.grad, frame + k, (top, log, factor), 1)
+            add_softmax(items, out.grad, frame + k, (top, share), 1)
             k += 1
 
 
@@ -165,6 +165,8 @@ def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout
     """Log-probability of a label, and its part of the gradient, on the CPU."""
     values, count, length = room.values, track.number, track.length
     wide = 2 * count + 2
+    for t in range(length):
+        values[track.logs + t] = -math.log(values[track.shares + t])
     for k in range(wide):
         first_log(values, track, k)
     row = track.rows
@@ -208,17 +210,21 @@ def fill_frames(out: LossOut, at: Layout, u: int, value: float, width: int) -> N
 
 
 @shared
-def by_powers(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, width: int) -> Any:
+def by_powers(
+    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, ready: bool, width: int
+) -> Any:
     """Log-probability of a label, and its part of the gradient; and is that right?"""
     kept = goals.gradient
-    total, least, lost = forward(x, goals, room, at, track, width, kept)
+    total, least, lost = forward(x, goals, out, room, at, track, width, (kept, ready))
     if not total > -math.inf:
         return total, False
     if kept == 0:
         if not lost:
             return total, True
-        total, least, lost = forward(x, goals, room, at, track, width, 1)  # to look from the end how much that matters
-    return total, backward(x, goals, out, room, at, track, least, width)
+        total, least, lost = forward(
+            x, goals, out, room, at, track, width, (1, ready)
+        )  # to look from the end how much that matters
+    return total, backward(x, goals, out, room, at, track, width, (least, ready))
 
 
 @shared
@@ -229,22 +235,28 @@ def of_sequence(
     u, b = place
     i, _, _ = locate(at, u)
     first, last = goals.first[i], goals.first[i + 1]
-    known = first == last or read_frames(x, goals, room, at, track_of(goals, at, u, b, first), width)
     possible = 0
     for label in range(first, last):
         if is_possible(goals, track_of(goals, at, u, b, label)):
             possible += 1
-            if not known:
-                put_loss(goals, out, label, math.nan)
         else:
             put_loss(goals, out, label, -math.inf)
-    if goals.gradient != 0:
-        fill_frames(out, at, u, 0.0 if known or possible == 0 else math.nan, width)
-    if not known or possible == 0:
+    if possible == 0:
+        if goals.gradient != 0:
+            fill_frames(out, at, u, 0.0, width)
+        return
+    track = track_of(goals, at, u, b, first)
+    ready = goals.gradient != 0 and goals.logits != 0 and possible == 1
+    known = read_frames(x, goals, out, room, at, track, ready, width)
+    if goals.gradient != 0 and not (known and ready):
+        fill_frames(out, at, u, 0.0 if known else math.nan, width)
+    if not known:
+        for label in range(first, last):
+            if is_possible(goals, track_of(goals, at, u, b, label)):
+                put_loss(goals, out, label, math.nan)
         return
     logs = False
     label, factor = first, 0.0
-    track = track_of(goals, at, u, b, first)
     while label < last:
         track = track_of(goals, at, u, b, label)
         label += 1
@@ -253,9 +265,9 @@ def of_sequence(
             if logs:
                 total = by_logs(x, goals, out, room, at, track, width)
             else:
-                total, right = by_powers(x, goals, out, room, at, track, width)
+                total, right = by_powers(x, goals, out, room, at, track, ready, width)
             if not right:  # what has been subtracted belongs to several labels: all of them once more
-                logs = True
+                logs, ready = True, False
                 label, factor = first, 0.0
                 if goals.gradient != 0:
                     fill_frames(out, at, u, 0.0, width)
@@ -263,7 +275,7 @@ def of_sequence(
             put_loss(goals, out, track.label, total)
             if total > -math.inf:
                 factor += goals.factors[track.label]
-    if goals.gradient != 0 and goals.logits != 0 and factor != 0:
+    if goals.gradient != 0 and goals.logits != 0 and not ready and factor != 0:
         add_softmaxes(x, out, room, at, track, factor, width)
 
 

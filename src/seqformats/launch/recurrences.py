@@ -86,6 +86,20 @@ def _recurrence(library: ModuleType, inputs: Values, outputs: Values, args: Valu
     _write(final, numpy.where((s.lengths > 0)[:, None], s.at(behind, places), rows))
 
 
+def _average(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
+    (x, marks, ranks, weights), (out,), (at, back, _) = inputs, outputs, args
+    numpy, steps = library.numpy, _Steps(library, at, marks, bool(back))
+    s, dtype = steps.s, out.dtype
+    rank = s.items(_value(ranks).reshape(-1, 1), 1)[:, 0] if _value(ranks).size else s.times + 1
+    tables = np.asarray(weights[1:]).reshape(2, -1)
+    before, behind = numpy.asarray(tables, dtype)[:, numpy.minimum(rank, tables.shape[1] - 1), None]
+    factors = steps.of_steps(numpy.full((s.rows, 1), weights[0], dtype), 1)
+    items = s.items(_value(x), width).astype(dtype)
+    items = before * (items if back else steps.of_steps(items, 0))
+    states = behind * steps.scan(steps.first, steps.before(factors) if back else factors, items)
+    _write(out, s.laid(steps.of_steps(states, 0) if back else states, out))
+
+
 def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
     (rewards, values, gamma, lam, marks, ends, after), (advantages, returns), (at, by_row) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks, True, ends)
@@ -207,6 +221,7 @@ def _mean(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
 
 FORMULAS_OF_STEPS: dict[str, Formula] = {
     "recurrence_rows": _recurrence,
+    "average_rows": _average,
     "advantage_rows": _advantages,
     "reward_rows": _rewards,
     "standard_rows": _standard,

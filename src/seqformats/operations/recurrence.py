@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, NamedTuple, SupportsFloat, overload
 
-import numpy as np
-
-from ..arrays import Array, Library, library_of
+from ..arrays import Array, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restored, rows_of
-from ..errors import DTYPE, RANGE, said
+from ..errors import RANGE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
-from ..formats.leaves import ShapeDtype, without_data
+from ..formats.leaves import without_data
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
 from .annotations import B, Batch
+from .averages import Averages
 from .companions import NO_MARKS, NOTHING, floats_for, in_kind, kept, marks_beside, settled_like
 from .options import flag, number
 from .over import in_one_array, layout_for, name_of
@@ -297,11 +296,11 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
     ConversionError
         If `decay` is not from 0 to 1.
     TypeError
-        If `where` does not hold bools, and for arrays without arithmetic, as those of Numba on a GPU.
+        If `where` does not hold bools, for complex numbers, and for gradients of integers.
 
     See Also
     --------
-    recurrence : What it is made of, and the order of calculation.
+    recurrence : Any other decay, and the order of calculation, which is that of this function too.
 
     Examples
     --------
@@ -315,52 +314,20 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
     """
     found = to_be_summed(operand(x))
     own: Encoding = found.own
-    name = floats_for("a moving average", name_of(own)).result
-    kind = "float64"  # in which weights lose nothing
+    kinds = floats_for("a moving average", name_of(own))
     by = number(decay, "decay")
     if not 0 <= by <= 1:
         raise RANGE(f"decay must be from 0 to 1, not {said(decay)}")
-    library = library_of(own._sample())
-    if not library.arithmetic:
-        raise DTYPE(f"{library.name} has no arithmetic for a moving average; give a batch on the host")
     shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
-    marks = marks_beside(where, own, at, "where")
-    scan = Scan(shape, at, kind, name, marks, NO_MARKS, (0, 0, 0))
-    adjusted = flag(adjust, "adjust")
-
-    def forward(z: Encoding) -> Encoding:
-        items = library.astype(in_one_array(z).data, kind)
-        gains, scales = _weights(library, items, scan, by, adjusted)
-        items = items * gains
-        out, _ = scan.forward(library, items, np.array([by]), NOTHING)
-        return shape._with_data(settled_like(library, out * scales, name))
-
-    def transpose(dy: Encoding) -> Encoding:
-        given = library.astype(in_one_array(dy).data, kind)
-        gains, scales = _weights(library, given, scan, by, adjusted)
-        given = given * scales
-        dx, _, _ = scan.backward(library, given, NOTHING, given, np.array([by]), NOTHING, "")
-        return shape._with_data(library.astype(dx * gains, library.dtype_name(own._dtype)))
+    averages = Averages(shape, at, kinds, marks_beside(where, own, at, "where"), by, flag(adjust, "adjust"))
 
     def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
-        if back:
-            differentiable(name_of(z), "a moving average")
-        return forward(z), lambda dy: linear(transpose, forward, dy)
+        y = averages.along(z)
+        if not back:
+            return y, None
+        differentiable(name_of(z), "a moving average")
+        fixed = averages._replace(marks=kept(averages.marks))
+        return y, lambda dy: linear(lambda d: fixed.along(d, True), fixed.along, dy)
 
     return Call(own, rule, found.result, found.gradient)
-
-
-def _weights(library: Library, like: Array, scan: Scan, decay: float, adjust: bool) -> tuple[Array, Array]:
-    """Return the factors of each item before the recurrence and of its result behind it, with axes of items."""
-    lead, dtype = tuple(scan.at._shape[: scan.at._lead]), library.dtype(scan.kind)
-    axes = (*lead, *[1] * len(scan.item))
-    alone: Any = ShapeDtype(lead, dtype)
-    bare = scan.at._with_data(alone)  # a number an item
-    ones = library.zeros(lead, dtype, like) + 1
-    lone = scan._replace(shape=bare, at=bare, exclusive=not adjust)
-    sums = lone.forward(library, ones, np.array([decay if adjust else 1.0]), NOTHING)[0].reshape(axes)
-    ones = ones.reshape(axes)
-    if adjust:  # sums of weights, 0 before the first item that counts
-        return ones, library.where(sums > 0, ones / library.where(sums > 0, sums, ones), ones * 0)
-    return library.where(sums > 0, ones * (1 - decay), ones), ones

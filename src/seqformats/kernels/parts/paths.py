@@ -1,6 +1,8 @@
 """What the paths of a label have together, in probabilities, on the CPU; see `ctc_losses`.
 
-Sums are float64, of eight places at a time.
+Sums are float64, of eight places at a time.  A frame has the powers of its logits beside the largest, and its share, 1
+over the sum of these, which makes them probabilities; log-probabilities have a share of 1.  Where a sequence has one
+label whose gradient is wanted, the powers of all tokens are *ready*: they lie where the gradient will.
 """
 
 import math
@@ -10,11 +12,12 @@ import numpy as np
 
 from ...layout import Layout
 from .common import along, locate
-from .lanes import each, in_any, in_lanes, load, store
+from .lanes import each, in_any, in_lanes, load, pointer, store
+from .moves import at_most
 from .options import shared
 from .record import Array
 from .tiles import fold_add
-from .vectors import best_known, exp, powers_of_any
+from .vectors import best_known, exp, maximum, powers_of_any
 
 
 class Track(NamedTuple):
@@ -31,7 +34,8 @@ class Track(NamedTuple):
     size: int
     powers: int  # in `LossRoom.powers`
     tops: int  # (length,) the largest logit of each frame
-    logs: int  # (length,) the logarithm of the sum of the powers of all, beside that
+    logs: int  # (length,) the logarithm of the sum of the powers of all, beside that; just where logarithms are added
+    shares: int  # (length,) 1 over that sum
     skips: int  # (size + 8,) 1 where a path can come from the token before, else 0
     mass: int  # (size,) probabilities of tokens in a frame
     back: int  # (2 * size + 16,) of what comes behind a frame: tokens and 8 zeros, blanks and 8 zeros
@@ -47,7 +51,7 @@ def track_of(goals: Any, at: Layout, u: int, b: int, label: int) -> Any:
     count = goals.cum[label + 1] - first
     size = (count + 8) & -8
     tops = goals.places[b]
-    skips = tops + 2 * length
+    skips = tops + 3 * length
     back = skips + 2 * size + 8
     return Track(
         label,
@@ -59,6 +63,7 @@ def track_of(goals: Any, at: Layout, u: int, b: int, label: int) -> Any:
         goals.powers_at[b],
         tops,
         tops + length,
+        tops + 2 * length,
         skips,
         skips + size + 8,
         back,
@@ -80,20 +85,60 @@ def log_of(x: Array, goals: Any, room: Any, track: Track, t: int, place: int) ->
     return (value - room.values[track.tops + t]) - room.values[track.logs + t] if goals.logits != 0 else value
 
 
+@in_lanes
+def put_powers(x: Array, grad: Array, place: int, top: float, count: int) -> None:
+    """Write the powers of some logits beside the largest of their frame."""
+    store(grad, place, exp(load(x, place, count, x) - each(x, top, count)))
+
+
 @shared
-def read_frames(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: int) -> bool:
-    """Find out the sums of the powers of all frames; False where one holds NaN or +inf."""
+def powers_of_frame(x: Array, grad: Array, values: Array, frame: int, width: int) -> Any:
+    """The largest logit of a frame, and the sum of the powers of all, which come to `grad`; NaN where there is none."""
+    top = maximum(x, frame, at_most(width, 128))
+    for k in range(128, width, 128):
+        best = maximum(x, frame + k, at_most(width - k, 128))
+        if best > top or best != best:
+            top = best if top == top else top
+    if not top < math.inf:
+        return np.float64(top), math.nan
+    if top == -math.inf:
+        for k in range(width):
+            grad[frame + k] = 0
+        return np.float64(0.0), 1.0
+    items, sums, few = pointer(x), each(values, 0.0, 32), 0.0
+    k = 0
+    while k + 32 <= width:
+        put_powers(items, grad, frame + k, top, 32)
+        sums = sums + load(grad, frame + k, 32, values)
+        k += 32
+    while k < width:
+        put_powers(items, grad, frame + k, top, 1)
+        few += grad[frame + k]
+        k += 1
+    return np.float64(top), fold_add(sums) + few
+
+
+@shared
+def read_frames(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, ready: bool, width: int) -> bool:
+    """Find out the shares of all frames, and make the powers of their tokens ready; False for NaN or +inf in one."""
     for t in range(track.length):
         frame = (track.row + along(at, t)) * width
-        if goals.logits != 0:
+        if goals.logits == 0:
+            if best_known(x, frame, width, 1)[0] < 0:
+                return False
+            top, total = 0.0, 1.0
+        elif ready:
+            top, total = powers_of_frame(x, out.grad, room.values, frame, width)
+            if total != total:
+                return False
+        else:
             top, total = powers_of_any(x, frame, width, x)
             none = top == -math.inf  # of float64 that are all -inf the sum is NaN too
             if total != total and not (none and x.itemsize == 8):
                 return False
-            room.values[track.tops + t] = 0.0 if none else top
-            room.values[track.logs + t] = 0.0 if none else math.log(np.float64(total))
-        elif best_known(x, frame, width, 1)[0] < 0:
-            return False
+            if none:
+                top, total = 0.0, 1.0
+        room.values[track.tops + t], room.values[track.shares + t] = top, 1.0 / np.float64(total)
     return True
 
 
@@ -114,24 +159,43 @@ def to_powers(powers: Array, place: int, count: int) -> None:
 
 
 @shared
-def gather(x: Array, goals: Any, room: Any, track: Track, frame: int, t: int, begin: int, end: int) -> bool:
-    """The probabilities in frame t of the targets from `begin` to `end`, up to eight zeros before them, and behind.
+def gather(
+    x: Array, goals: Any, out: Any, room: Any, track: Track, frame: int, t: int, band: tuple[int, int, bool]
+) -> Any:
+    """The powers in frame t of the targets of a band, zeros before them and behind; and that of the blank.
 
     True where float32 may be too small for one.
     """
-    low = begin & -8
-    high = (end + 8) & -8
-    least = math.inf
-    for k in range(low, high):
-        value = -math.inf
-        if k >= begin and k < end:
-            value = log_of(x, goals, room, track, t, frame + goals.targets[track.first + k])
-            if value < least and value > -math.inf:
-                least = value
-        room.powers[track.powers + k] = value
+    begin, end, ready = band
+    low, high = begin & -8, (end + 8) & -8
+    powers, at = room.powers, track.powers
+    for k in range(low, begin):
+        powers[at + k] = 0.0 if ready else -math.inf
+    for k in range(end, high):  # the blank is in the first of these for a while
+        powers[at + k] = 0.0 if ready else -math.inf
+    small: Any = False
+    if ready:
+        blank = np.float64(out.grad[frame + goals.blank])
+        small = blank < 1.7e-38 and x[frame + goals.blank] > -math.inf
+        for k in range(begin, end):
+            place = frame + goals.targets[track.first + k]
+            power = out.grad[place]
+            if power < 1.7e-38 and x[place] > -math.inf:
+                small = True
+            powers[at + k] = power
+        return blank, small
+    top = room.values[track.tops + t]
+    powers[at + end] = x[frame + goals.blank] - top
+    for k in range(begin, end):
+        powers[at + k] = x[frame + goals.targets[track.first + k]] - top
+    for k in range(begin, end + 1):
+        if powers[at + k] < -87.0 and powers[at + k] > -math.inf:
+            small = True
     for k in range(low, high, 8):
-        to_powers(room.powers, track.powers + k, 8)
-    return least < -87.0
+        to_powers(powers, at + k, 8)
+    blank = np.float64(powers[at + end])
+    powers[at + end] = 0.0
+    return blank, small
 
 
 @in_lanes
@@ -150,11 +214,14 @@ def forward_some(values: Array, powers: Array, places: Any, scale: float, blank:
 
 
 @shared
-def forward(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: int, kept: int) -> Any:
+def forward(
+    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[int, bool]
+) -> Any:
     """Log-probability of a label, the least d for which it is right, and may something have been lost?
 
-    All rows of places are there afterwards where they are `kept`.
+    ``how`` says whether all rows of places are to be there afterwards, and whether powers are ready.
     """
+    kept, ready = how
     values, length, last, size = room.values, track.length, track.number - 1, track.size
     wide = 2 * size + 8
     for k in range(wide):
@@ -175,9 +242,10 @@ def forward(x: Array, goals: Any, room: Any, at: Layout, track: Track, width: in
         low = begin & -8
         high = (end + 8) & -8
         frame = (track.row + along(at, t)) * width
-        if gather(x, goals, room, track, frame, t, begin, end):
-            rounded = True
-        blank = math.exp(log_of(x, goals, room, track, t, frame + goals.blank)) * scale
+        blank, small_ones = gather(x, goals, out, room, track, frame, t, (begin, end, ready))
+        rounded = rounded or small_ones
+        scale *= values[track.shares + t]
+        blank *= scale
         new = old + wide if kept != 0 or t & 1 == 0 else old - wide
         sums = each(values, 0.0, 8)
         small = sums < sums
@@ -221,6 +289,24 @@ def meet(values: Array, powers: Array, places: Any, blank: float, count: int) ->
 
 
 @in_lanes
+def multiply_some(x: Array, place: int, factor: float, count: int) -> None:
+    """Multiply some numbers in their place."""
+    store(x, place, load(x, place, count, x) * each(x, factor, count))
+
+
+@shared
+def multiply_row(x: Array, begin: int, factor: float, width: int) -> None:
+    """Multiply the numbers of a row in their place."""
+    k = 0
+    while k + 32 <= width:
+        multiply_some(x, begin + k, factor, 32)
+        k += 32
+    while k < width:
+        multiply_some(x, begin + k, factor, 1)
+        k += 1
+
+
+@in_lanes
 def back_some(values: Array, places: Any, count: int) -> Any:
     """Probabilities of what comes behind some tokens and blanks, added up."""
     after, size, back, skips = places
@@ -234,8 +320,14 @@ def back_some(values: Array, places: Any, count: int) -> Any:
 
 
 @shared
-def backward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, least: float, width: int) -> bool:
-    """Subtract the gradient where it is wanted; False where a d is too small, so that the loss is not right."""
+def backward(
+    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool]
+) -> bool:
+    """Subtract the gradient where it is wanted; False where a d is too small, so that the loss is not right.
+
+    ``how`` is the least d, and whether powers are ready, which become the softmax in the gradient.
+    """
+    least, ready = how
     values, length, last, size = room.values, track.length, track.number - 1, track.size
     factor = goals.factors[track.label]
     for k in range(4 * size + 32):
@@ -248,8 +340,7 @@ def backward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track
         low = begin & -8
         high = (end + 8) & -8
         frame = (track.row + along(at, t)) * width
-        gather(x, goals, room, track, frame, t, begin, end)
-        blank = math.exp(log_of(x, goals, room, track, t, frame + goals.blank))
+        blank, _ = gather(x, goals, out, room, track, frame, t, (begin, end, ready))
         now = track.rows + (t + 1) * (2 * size + 8) + 8
         spoken = each(values, 0.0, 8)
         silent = each(values, 0.0, 8)
@@ -262,6 +353,8 @@ def backward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track
         total = fold_add(spoken) + of_blanks
         if not total > least:
             return False
+        if ready:
+            multiply_row(out.grad, frame, factor * values[track.shares + t], width)
         if goals.gradient != 0:
             share = factor / total
             out.grad[frame + goals.blank] -= of_blanks * share
