@@ -33,6 +33,8 @@ _BATCHES = {
     ("pandas", "DataFrame"): "sf.from_table(x) gives its columns as batches",
     ("polars", "DataFrame"): "sf.from_table(x) gives its columns as batches",
     ("builtins", "generator"): "give list(x)",
+    ("builtins", "str"): "sf.from_text(texts) makes a batch of code points of a list of str, "
+    'with unit="bytes" one of bytes',
     ("builtins", "range"): "one sequence alone is [np.arange(...)], a list with one array in it",
 }
 
@@ -68,13 +70,19 @@ _OPERATIONS = {
     "concatenate": "concat",
     "conv1d": "conv",
     "convolve": "conv",
+    "edit_distance": "levenshtein",
     "flip": "reverse",
+    "forward_fill": "ffill",
+    "in1d": "isin",
     "index_select": "select",
+    "intersect1d": "intersect",
+    "join_asof": "merge_asof",
     "pack_padded_sequence": "convert",
     "pack_sequence": "convert",
     "pad_packed_sequence": "convert",
     "pad_sequence": "convert",
     "repeat_interleave": "repeat",
+    "rolling": "window",
     "take": "select",
 }
 
