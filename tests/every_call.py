@@ -872,6 +872,34 @@ def edits(b):
 
 
 @call
+def events(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "biuf" or b.data.dtype == np.float16:
+        return None
+    return (
+        lambda x, y: (
+            sf.searchsorted(sf.sort(y), x),
+            sf.merge_asof(x, sf.sort(y), direction="nearest"),
+            sf.intersect(x, y),
+            sf.diff(x, 2),
+            sf.ffill(x, sf.isin(x, y)),
+            sf.sort(x, by=y),
+            sf.window(x, 1, 1, fill=1),
+            sf.bincount(sf.isin(x, y), 2),
+        ),
+        b.x,
+        sf.reverse(b.x),
+    )
+
+
+@call
+def windows_by_time(b):
+    times = sf.position_ids(b.x)
+    if b.data.dtype.kind not in "biuf":
+        return None
+    return lambda x: (sf.window_by(x, times, 2, 1), sf.reduce_max(sf.window_by(x, times, 0, 3))), b.x
+
+
+@call
 def minimum_bayes_risk(b):
     if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
         return None

@@ -511,6 +511,32 @@ CALLS = {
     "filter": lambda rng: sf.filter(given(rng, batch), given(rng, pick(rng, [batch, array]))),
     "gather": lambda rng: sf.gather(given(rng, batch), given(rng, pick(rng, [batch, nested]))),
     "sort": lambda rng: pick(rng, [sf.sort, sf.argsort])(given(rng, batch), descending=given(rng, lambda rng: True)),
+    "sort by": lambda rng: sf.sort(given(rng, batch), by=given(rng, batch)),
+    "bincount": lambda rng: sf.bincount(
+        given(rng, batch), given(rng, small), given(rng, pick(rng, [lambda rng: None, batch, array]))
+    ),
+    "diff": lambda rng: sf.diff(given(rng, batch), given(rng, small)),
+    "ffill": lambda rng: sf.ffill(given(rng, batch), given(rng, pick(rng, [lambda rng: None, batch, array]))),
+    "search": lambda rng: pick(rng, [sf.searchsorted, sf.isin, sf.intersect])(
+        given(rng, batch), given(rng, pick(rng, [batch, array]))
+    ),
+    "merge_asof": lambda rng: sf.merge_asof(
+        given(rng, batch),
+        given(rng, batch),
+        tolerance=given(rng, small),
+        direction=given(rng, lambda rng: pick(rng, ["backward", "forward", "nearest"])),
+    ),
+    "window_by": lambda rng: sf.window_by(
+        given(rng, batch),
+        given(rng, batch),
+        given(rng, small),
+        given(rng, small),
+        closed=given(rng, lambda rng: "left"),
+    ),
+    "from_text": lambda rng: sf.from_text(
+        given(rng, texts), unit=given(rng, lambda rng: pick(rng, ["bytes", "codepoints"]))
+    ),
+    "to_text": lambda rng: sf.to_text(given(rng, batch)),
     "topk": lambda rng: sf.topk(given(rng, batch), given(rng, integers), largest=given(rng, lambda rng: False)),
     "unique": lambda rng: sf.unique(given(rng, batch), counts=given(rng, lambda rng: True)),
     "cross": lambda rng: sf.cross(given(rng, batch), given(rng, batch)),

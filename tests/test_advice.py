@@ -47,6 +47,11 @@ def times(x, factor, out, at, width, lo, hi):
 
 # The end of a message: a call that meets it, and the one that it advises.
 FOLLOWED = {
+    "give weights=, which have one": (
+        lambda: sf.vjp(sf.bincount, ids, 4),
+        lambda: sf.vjp(sf.bincount, ids, 4, weights=x),
+    ),
+    "give [text]": (lambda: sf.from_text("ab"), lambda: sf.from_text(["ab"])),
     "seed= shuffles the batches of each window": (
         lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
         lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),

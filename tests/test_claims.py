@@ -14,13 +14,24 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PERFORMANCE = (DOCS / "performance.md").read_text(encoding="utf-8")
 TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
 POSITIONS = {"argmax", "argmin", "argsort", "buckets", "inverse_order", "pack_bins", "position_ids", "run_starts"}
+POSITIONS |= {"merge_asof", "searchsorted"}
 COUNTS_AND_TRUTHS = {
-    *("block_mask", "cer", "cu_seqlens", "edits", "levenshtein", "mask", "segment_ids", "wer"),
+    *("block_mask", "cer", "cu_seqlens", "edits", "isin", "levenshtein", "mask", "segment_ids", "wer"),
     *("reduce_all", "reduce_any", "reduce_count", "reduce_nunique"),
 }
 TOKENS = {
     *("BeamDecoder", "beam_backtrace", "beam_search", "beam_step", "ctc_align", "ctc_beam_search", "ctc_greedy"),
-    *("Template", "corrupt_spans", "erase", "mask_tokens", "model_inputs", "unique"),
+    *(
+        "Template",
+        "corrupt_spans",
+        "erase",
+        "from_text",
+        "intersect",
+        "mask_tokens",
+        "model_inputs",
+        "to_text",
+        "unique",
+    ),
 }
 NO_OPERATIONS = {  # calls of the user's functions, and what moves whole batches: autograd sees through these
     *("TensorArray", "batches", "conversion", "from_arrays", "from_arrow", "from_awkward", "from_table", "kernel"),

@@ -9,6 +9,8 @@ TOUR = blocks_of(DOCS / "tour.md")
 DEVICES = blocks_of(DOCS / "devices.md")
 SPEECH = blocks_of(DOCS / "speech.md")
 PACKING = blocks_of(DOCS / "packing.md")
+EVENTS = blocks_of(DOCS / "events.md")
+TEXT = blocks_of(DOCS / "text.md")
 
 
 def test_the_tour_runs():
@@ -53,3 +55,11 @@ def failures(blocks):
 def test_packing_shows_what_comes():
     assert failures(PACKING) == 0
     assert failures(broken(PACKING, "[1.077, 1.016]", "[1.016, 1.077]")) == 1
+
+
+@pytest.mark.parametrize(
+    ("blocks", "right", "wrong"), [(EVENTS, "[[2, 3, 4], [1]]", "[[2, 3, 3], [1]]"), (TEXT, "'evïan'", "'evian'")]
+)
+def test_guides_show_what_comes(blocks, right, wrong):
+    assert failures(blocks) == 0
+    assert failures(broken(blocks, right, wrong)) == 1

@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
         sort_by_length,
         split_batches,
     )
+    from .operations.bins import bincount
     from .operations.chunks import chunk, unchunk
     from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode, reduce_nunique
     from .operations.cross import cross
@@ -104,7 +105,9 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
     from .operations.risk import minimum_bayes_risk
     from .operations.scatter import scatter
+    from .operations.search import intersect, isin, merge_asof, searchsorted
     from .operations.select import select
+    from .operations.series import diff, ffill
     from .operations.show import show
     from .operations.shuffle import shuffle
     from .operations.softmax import cumsum, log_softmax, softmax
@@ -112,6 +115,8 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.steps import TensorArray, shrink
     from .operations.storage import from_arrays, to_arrays
     from .operations.template import Template, Templated
+    from .operations.texts import from_text, to_text
+    from .operations.time_windows import window_by
     from .operations.topk import argmax, argmin, topk_mean
     from .operations.windows import conv, ngrams, window
     from .torch.nested import from_njt
@@ -177,6 +182,7 @@ __all__ = [
     "beam_backtrace",
     "beam_search",
     "beam_step",
+    "bincount",
     "block_mask",
     "buckets",
     "cer",
@@ -197,6 +203,7 @@ __all__ = [
     "cu_seqlens",
     "cumsum",
     "cut",
+    "diff",
     "doctor",
     "edits",
     "ema",
@@ -205,6 +212,7 @@ __all__ = [
     "expand",
     "expand_as",
     "explain",
+    "ffill",
     "filter",
     "flatten_levels",
     "from_arrays",
@@ -212,10 +220,13 @@ __all__ = [
     "from_awkward",
     "from_njt",
     "from_table",
+    "from_text",
     "gather",
     "interleave",
+    "intersect",
     "inverse_order",
     "is_valid_lod",
+    "isin",
     "join_batches",
     "keep_memory",
     "kept_memory",
@@ -227,6 +238,7 @@ __all__ = [
     "map_sequences",
     "mask",
     "mask_tokens",
+    "merge_asof",
     "minimum_bayes_risk",
     "model_inputs",
     "nest",
@@ -262,6 +274,7 @@ __all__ = [
     "reverse",
     "run_starts",
     "scatter",
+    "searchsorted",
     "segment_ids",
     "select",
     "set_num_threads",
@@ -282,6 +295,7 @@ __all__ = [
     "to_arrow",
     "to_awkward",
     "to_device",
+    "to_text",
     "topk",
     "topk_mean",
     "truncate",
@@ -291,6 +305,7 @@ __all__ = [
     "vjp",
     "wer",
     "window",
+    "window_by",
     "with_array",
     "with_flatten",
     "with_list",
@@ -302,40 +317,25 @@ __all__ = [
 ]
 
 # Where the names are that are loaded when they are first asked for.
-_LATER = {
-    "AllowedTokens": "beam",
+_IN_BEAM = (
+    "AllowedTokens BannedTokens BeamDecoder BeamResult BeamState BeamTrace Constraint DiverseGroups "
+    "ExponentialDecayLengthPenalty ForcedEnd ForcedPrefix ForcedTokens LexicalConstraints NoRepeatNgram Prune "
+    "RepetitionPenalty Sample SequenceBias Stochastic Trie beam_backtrace beam_search beam_step"
+)
+_LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "Balance": "operations.balance",
-    "BannedTokens": "beam",
-    "BeamDecoder": "beam",
-    "BeamResult": "beam",
-    "BeamState": "beam",
-    "BeamTrace": "beam",
     "CTCAlignment": "ctc",
     "CTCResult": "ctc",
     "CTCState": "ctc",
-    "Constraint": "beam",
-    "DiverseGroups": "beam",
     "EditCounts": "operations.error_rates",
-    "ExponentialDecayLengthPenalty": "beam",
-    "ForcedEnd": "beam",
-    "ForcedPrefix": "beam",
-    "ForcedTokens": "beam",
-    "LexicalConstraints": "beam",
     "MaskedTokens": "operations.masking",
     "NGrams": "ctc",
-    "NoRepeatNgram": "beam",
     "Packs": "operations.packing",
-    "Prune": "beam",
-    "RepetitionPenalty": "beam",
-    "Sample": "beam",
-    "SequenceBias": "beam",
     "SpanCorrupted": "operations.masking",
-    "Stochastic": "beam",
     "Template": "operations.template",
     "Templated": "operations.template",
     "TensorArray": "operations.steps",
     "TopK": "operations.order",
-    "Trie": "beam",
     "Unique": "operations.order",
     "argmax": "operations.topk",
     "argmin": "operations.topk",
@@ -344,9 +344,7 @@ _LATER = {
     "attention": "operations.dot_attention",
     "balance": "operations.balance",
     "batches": "loading",
-    "beam_backtrace": "beam",
-    "beam_search": "beam",
-    "beam_step": "beam",
+    "bincount": "operations.bins",
     "block_mask": "operations.attention",
     "buckets": "operations.batch",
     "cer": "operations.error_rates",
@@ -357,7 +355,6 @@ _LATER = {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
-    "linear_cross_entropy": "operations.linear_loss",
     "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
@@ -365,14 +362,16 @@ _LATER = {
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
+    "diff": "operations.series",
     "doctor": "health",
-    "ema": "operations.recurrence",
     "edits": "operations.error_rates",
+    "ema": "operations.recurrence",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
     "expand_as": "operations.expand",
     "explain": "converters.explain",
+    "ffill": "operations.series",
     "filter": "operations.filter",
     "flatten_levels": "operations.levels",
     "from_arrays": "operations.storage",
@@ -380,17 +379,22 @@ _LATER = {
     "from_awkward": "awkward",
     "from_njt": "torch",
     "from_table": "arrow",
+    "from_text": "operations.texts",
     "gather": "operations.pick",
     "interleave": "operations.join",
+    "intersect": "operations.search",
     "inverse_order": "operations.batch",
+    "isin": "operations.search",
     "join_batches": "operations.batch",
     "kernel": "operations.own",
     "lengths": "operations.questions",
     "levenshtein": "operations.distance",
+    "linear_cross_entropy": "operations.linear_loss",
     "log_softmax": "operations.softmax",
     "map_sequences": "operations.map_sequences",
     "mask": "operations.attention",
     "mask_tokens": "operations.masking",
+    "merge_asof": "operations.search",
     "minimum_bayes_risk": "operations.risk",
     "model_inputs": "operations.model_inputs",
     "nest": "operations.levels",
@@ -425,6 +429,7 @@ _LATER = {
     "reverse": "operations.rearrange",
     "run_starts": "operations.filter",
     "scatter": "operations.scatter",
+    "searchsorted": "operations.search",
     "segment_ids": "operations.attention",
     "select": "operations.select",
     "shift": "operations.cut",
@@ -444,6 +449,7 @@ _LATER = {
     "to_arrow": "arrow",
     "to_awkward": "awkward",
     "to_device": "operations.library",
+    "to_text": "operations.texts",
     "topk": "operations.order",
     "topk_mean": "operations.topk",
     "truncate": "operations.cut",
@@ -453,6 +459,7 @@ _LATER = {
     "vjp": "gradients.vjp",
     "wer": "operations.error_rates",
     "window": "operations.windows",
+    "window_by": "operations.time_windows",
     "with_array": "wrap",
     "with_flatten": "wrap",
     "with_list": "wrap",

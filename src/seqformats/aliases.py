@@ -43,6 +43,7 @@ _WORDS = {
     "erase": "sequence_erase, remove",
     "expand": "sequence_expand, tile",
     "expand_as": "broadcast, sequence_expand_as, lod_expand, broadcast_to",
+    "ffill": "forward_fill, fillna",
     "filter": "boolean_mask, masked_select, compress, where_true",
     "flatten_levels": "merge_dims",
     "from_arrow": "ListArray, to_pylist",
@@ -56,7 +57,9 @@ _WORDS = {
     "hf.padding_free": "padding free, AttentionInterface, attn_implementation, unpadded, remove padding, "
     "use_remove_padding",
     "interleave": "roundrobin",
+    "intersect": "intersect1d",
     "inverse_order": "unsorted_indices, argsort of argsort",
+    "isin": "in1d, membership",
     "join_batches": "vstack, append, default_collate",
     "kernel": "custom kernel",
     "lengths": "row_lengths, len, sizes, num_tokens",
@@ -65,6 +68,7 @@ _WORDS = {
     "map_sequences": "map_fn, apply, vmap",
     "mask": "sequence_mask, key_padding_mask, length_mask",
     "mask_tokens": "masked language modelling, MLM, whole word masking",
+    "merge_asof": "join_asof, asof, as-of join",
     "nest": "groupby, group, group_by",
     "ngrams": "sequence_enumerate, k-mer, kmers, skip-gram",
     "operation": "autograd.Function, custom_vjp",
@@ -124,6 +128,7 @@ _WORDS = {
     "vjp": "backprop, backward, grad",
     "wer": "word error rate",
     "window": "rolling, rolling_mean, seq2col, expand_window, moving average, context window",
+    "window_by": "rolling by time, time window, resample, group_by_dynamic",
     "with_array": "map_flat_values, elementwise",
 }
 

@@ -33,6 +33,8 @@ _BATCHES = {
     ("pandas", "DataFrame"): "sf.from_table(x) gives its columns as batches",
     ("polars", "DataFrame"): "sf.from_table(x) gives its columns as batches",
     ("builtins", "generator"): "give list(x)",
+    ("builtins", "str"): "sf.from_text(texts) makes a batch of code points of a list of str, "
+    'with unit="bytes" one of bytes',
     ("builtins", "range"): "one sequence alone is [np.arange(...)], a list with one array in it",
 }
 

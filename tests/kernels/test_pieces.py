@@ -17,7 +17,7 @@ from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
 from seqformats.launch.kernel import Work, kernel
-from seqformats.operations import order, over, pieces, softmax, weighted
+from seqformats.operations import ordering, over, pieces, softmax, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
 
@@ -71,7 +71,7 @@ def in_pieces(monkeypatch):
         return in_blocks(*args)
 
     def begin():
-        for module in (order, over, pieces, softmax, weighted):
+        for module in (ordering, over, pieces, softmax, weighted):
             if hasattr(module, "are_long"):
                 monkeypatch.setattr(module, "are_long", lambda _, structure, __: structure.longest > 40)
         monkeypatch.setattr(pieces, "in_blocks", noted)

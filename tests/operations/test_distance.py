@@ -79,16 +79,17 @@ def test_against_the_table(arrays, kind, data):
         assert without_levels(arrays.on(sf.levenshtein)(y, x)) == without_levels(found)
 
 
-LENGTHS = [0, 1, 2, 63, 64, 65, 127, 128, 129, 300] if not INTERPRETED else [0, 1, 63, 64, 65, 130]
+LENGTHS = [0, 1, 2, 63, 64, 65, 127, 128, 129, 193, 257, 520] if not INTERPRETED else [0, 1, 63, 64, 65, 130]
 
 
-@pytest.mark.parametrize("alphabet", [1, 2, 5, 2**31, 2**63], ids=lambda k: f"{k:.0e}")
+@pytest.mark.parametrize("alphabet", [1, 2, 5, 500, 2**31, 2**63], ids=lambda k: f"{k:.0e}")
 @pytest.mark.parametrize("code", ["i4", "i8"])
 def test_strips_and_their_edges(arrays, alphabet, code):
     """Sequences of all lengths near a multiple of 64, equal, alike and not."""
     rng = np.random.default_rng(alphabet % 1000)
     least = -(2**31) if code == "i4" else -(2**63)
-    last = min(least + alphabet, -least) - 1
+    least = 12 if alphabet == 500 else least  # some up to 511
+    last = least + alphabet - 1 if alphabet <= 500 else min(least + alphabet, -least) - 1
     ones, twos = [], []
     for m in LENGTHS:
         for n in LENGTHS:

@@ -13,6 +13,14 @@ ITEMS, SHARES = [[1.0, 2.0, 3.0], [], [4.0, 5.0]], [[1.0, 0.5, 0.5], [], [1.0, 3
 ROWS = sf.Ragged(np.array([[1.0, 2.0, 0.5]] * 3 + [[0.0, 1.0, 2.0]] * 2), [3, 0, 2])
 LOGS = sf.Ragged(np.log(np.array([[0.2, 0.3, 0.5]] * 3 + [[0.6, 0.3, 0.1]] * 2)), [3, 0, 2])
 CALLS = {
+    "bincount": (lambda x, weights: sf.bincount(x, 9, weights=weights), ([[5, 3, 8], [], [2, 4]], SHARES)),
+    "ffill": (lambda x, valid: sf.ffill(x, valid), (IDS, FLAGS)),
+    "intersect": (sf.intersect, (IDS, MORE)),
+    "isin": (sf.isin, (IDS, MORE)),
+    "merge_asof": (sf.merge_asof, (IDS, MORE)),
+    "searchsorted": (lambda values, rising: sf.searchsorted(rising, values), (IDS, MORE)),
+    "sort": (lambda x, by: sf.sort(x, by=by), (IDS, SHARES)),
+    "window_by": (lambda x, keys: sf.window_by(x, keys, 1, 1), (IDS, SHARES)),
     "concat": (lambda *parts: sf.concat(parts), (IDS, MORE, IDS)),
     "cross": (sf.cross, (IDS, MORE)),
     "cross_entropy": (sf.cross_entropy, (ROWS, [[0, 1, 2], [], [2, 1]])),

@@ -1,14 +1,18 @@
 """How many items must be inserted, deleted or replaced to make one sequence of another?
 
 ``x`` and ``y`` are integers, n sequences each, in layouts of blocks; ``out (n,)`` gets the distances.  The pairs
-``begins[b]`` to ``begins[b + 1]`` are the work of unit b, which has ``scratch[b * room:]`` to itself: 256 tokens, as
-many masks, and a number for each item of the longest sequence.  Tokens below `least` are equal to nothing.
+``begins[b]`` to ``begins[b + 1]`` are the work of unit b, which has ``scratch[b * room:]`` to itself: a table of tokens
+and their masks, 3,080 numbers, and one for each item of the longest sequence.  Tokens below `least` are equal to
+nothing.
 
 The table of distances goes strip by strip: the 64 differences between neighbours down a strip are two words of bits,
-and a column is a few operations on them.  What the lower edge of a strip rises or falls from column to column is kept
-for the next one.  Which items of a strip are equal to a token, a mask, a small hash table says.  Myers (1999), "A fast
-bit-vector algorithm for approximate string matching based on dynamic programming", as Hyyrö (2003), "A bit-vector
-algorithm for computing Levenshtein and Damerau edit distances", has it for the distance of whole sequences.
+and a column is a few operations on them. What the lower edge of a strip rises or falls from column to column is kept
+for the next one. Which items of a strip are equal to a token, a mask, a small hash table says. Four strips go
+together where there are more than two: a column of one waits for the column before, which leaves a processor idle.
+Then the rows stand at the end of the strips, and above the first row are rows that are as the edge of the table.
+Myers (1999), "A fast bit-vector algorithm for approximate string matching based on dynamic programming", as Hyyrö
+(2003), "A bit-vector algorithm for computing Levenshtein and Damerau edit distances", has it for the distance of
+whole sequences.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,22 +31,73 @@ from .parts import (
     pointer,
     shared,
 )
-from .parts.edits import Part, fill_table, next_column, place_in_table, trimmed, trimmed_behind
+from .parts.edits import (
+    Part,
+    are_small,
+    fill_table,
+    fill_wide_table,
+    next_column,
+    next_column_of_strip,
+    place_in_table,
+    place_in_wide_table,
+    trimmed,
+    trimmed_behind,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
 
 
 @shared
+def strip_of_bits(rows: int) -> Any:
+    """Set the bits of the last rows of a strip, of which there are so many; up to none and all."""
+    return np.int64(0) if rows <= 0 else np.int64(-1) << (64 - at_most(rows, 64))
+
+
+@shared
+def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home: int, least: int, small: int) -> int:
+    """Go along four strips at once, the first `rows` of a part, and say what the last one rises with all columns.
+
+    A column of a strip waits for the column before and for the strip above, so that one alone leaves a processor idle.
+    """
+    top = rows - at_most(rows, 256)
+    fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), least, small)
+    edge = home + 3080
+    r0, r1 = strip_of_bits(rows - top - 192), strip_of_bits(rows - top - 128)
+    r2, r3 = strip_of_bits(rows - top - 64), strip_of_bits(rows - top)
+    f0, f1, f2, f3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    found = 0
+    for t in range(along.length):
+        bits = 1 if top == 0 else scratch[edge + t]
+        token = np.int64(along.items[along.begin + t])
+        if small == 0:
+            token = place_in_wide_table(scratch, home, token)
+            token = token if scratch[home + token] != 0 else 512
+        masks = home + 1024 + 4 * token
+        r0, f0, rises, falls = next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
+        r1, f1, rises, falls = next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
+        r2, f2, rises, falls = next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
+        r3, f3, rises, falls = next_column_of_strip(scratch[masks + 3], r3, f3, rises, falls)
+        found += rises - falls
+        scratch[edge + t] = rises + 2 * falls
+    return found
+
+
+@shared
 def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two parts, of which the first lies down the strips."""
     m, n = down.length, along.length
-    found = m if m != 0 else n
+    found = 0 if m != 0 else n
+    rows = ((m - 1) & 255) + 1 if m > 128 else 0  # of the first four strips, all others being full
+    small = int(rows != 0 and are_small(down) and are_small(along))
+    while rows != 0 and rows <= m:
+        found = edits_of_strips(down, along, rows, scratch, home, least, small)
+        rows += 256
     top = 0
-    while top < m:
+    while m <= 128 and top < m:
         count = at_most(m - top, 64)
         slots = fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
-        edge = home + 512
+        edge = home + 3080
         rising, falling = np.int64(-1), np.int64(0)  # from each item of the strip to the next one, in this column
         for t in range(n):
             above = 1 if top == 0 else scratch[edge + t]  # what the row above the strip rises with this column
@@ -53,7 +108,7 @@ def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> 
             else:
                 scratch[edge + t] = below
         top += 64
-    return found
+    return found + m
 
 
 @shared

@@ -10,8 +10,9 @@ from ..arrays import library_of
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
 from ..errors import DTYPE
 from ..formats import Encoding
+from ..formats.overlapping import apart
 from .annotations import Batch, Empty, Reduced
-from .order import in_order, wants_order
+from .ordering import in_order, wants_order
 from .over import Calculation, borrowed, in_one_array, settled
 from .reduction import ONE, ZERO, Reduction
 from .spread import extreme_pullback
@@ -52,6 +53,7 @@ class Alike(Calculation):
         if width and structure.n:
             first = wants_order(library, x)
             if first:
+                x = apart(x)
                 data, _ = in_order(x, places=False)
             if cast is not None:
                 data = library.astype(data, cast)

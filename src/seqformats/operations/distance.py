@@ -28,8 +28,8 @@ NARROW = ("bool", "int8", "int16", "int32", "uint8", "uint16")
 """What is compared as int32; other integers as int64."""
 FEW = 1 << 18
 """Columns of strips, below which there is no work for several threads: about a millisecond."""
-TABLE = 512
-"""Words of a hash table, with the masks in it."""
+TABLE = 3080
+"""Numbers of a hash table, with the masks in it."""
 SCRATCH = 1 << 28
 """Bytes that all units of work have to keep something, if more than one has."""
 UNITS = 1 << 14
@@ -76,10 +76,11 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
 
     Notes
     -----
-    Myers' bit-vector algorithm in Hyyrö's form: 64 rows of the table of distances at a time, so that two sequences of m
-    and n items take ``m * n / 64`` steps.  Each thread that works on some pairs keeps 8 bytes an item of the longest
-    sequence; all together 256 MiB at most, or what a single one needs.  On a GPU a pair is the work of one thread.
-    Padding is never looked at.  There is no gradient.
+    Myers' bit-vector algorithm in Hyyrö's form: 64 rows of the table of distances at a time, so that two sequences
+    of m and n items take ``m * n / 64`` steps; in long sequences four strips of 64 rows go together. Each thread
+    that works on some pairs keeps 8 bytes an item of the longest sequence, and a table of 24 KiB; all together 256
+    MiB at most, or what a single one needs. On a GPU a pair is the work of one thread. Padding is never looked at.
+    There is no gradient.
 
     Examples
     --------

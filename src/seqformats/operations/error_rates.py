@@ -9,11 +9,13 @@ from ..errors import COUNTS
 from ..gradients.operation import operands_of
 from ..launch.kernel import kernel
 from .annotations import Batch
-from .distance import TABLE, pair_of
+from .distance import pair_of
 from .over import settled
 from .texts import characters, in_numbers, numbered, texts_of
 
 count_errors = kernel("count_errors")
+TABLE = 512
+"""Numbers of a hash table, with the masks in it."""
 MOST = 1 << 21
 """Numbers that a pair may have to find its way back; longer pairs find it by a table."""
 _NAMES = ("references", "hypotheses")

@@ -8,102 +8,27 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, DType, Library, frozen, library_of
-from ..arrays.dtypes import same
+from ..arrays import NUMPY, Array, frozen, library_of
 from ..converters.convert import convert
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
-from ..gradients.operation import Call, Operation, Pullback, operand
-from ..launch.kernel import kernel
-from ..layout import SHORT, Constants
-from ..limits import remember
-from .annotations import B, Counts
+from ..gradients.operation import Call, Operation, Pullback, operand, operands_of, with_rule
+from ..layout import Constants
+from .annotations import B, Batch, Counts
 from .attention import position_ids
+from .companions import batch_beside
 from .filter import STARTS
 from .options import flag
-from .over import flat_layout, in_one_array, name_of, rows_like, scratch, settled
-from .pick import in_kind_of, pick, pullback_of
-from .pieces import are_long, ordered
+from .ordering import PLACES, VALUES, order
+from .over import flat_layout, in_one_array, name_of, settled
+from .pick import in_kind_of, pick, picked, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
 from .topk import largest_of
 
-order_rows = kernel("order_rows")
-
 T = TypeVar("T")
-
-
-_INFINITY = {
-    "float16": (0x7FFF, 0x7C00),
-    "bfloat16": (0x7FFF, 0x7F80),
-    "float32": (0x7FFFFFFF, 0x7F800000),
-    "float64": (0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000),
-}
-"""Of floats: the bits that are no sign, and those of infinity, beyond which NaN are."""
-_WITHOUT_SIGN = (-1 << 63, 0)
-"""Of uint64: what makes a signed integer of it that has the same order."""
-_VALUES, _PLACES, _BOTH = 1, 2, 3
-"""What is wanted of the kernel."""
-
-
-def _order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: int = _BOTH) -> tuple[Array, Array]:
-    """The items of every sequence in order, column by column, and their places, int64, laid out as `to`.
-
-    `to` has as many of them as it has rows; its data need not be there, but it is in blocks, or by the steps of `x`.
-    NaN comes last, or with `nans` first; of equal items the first comes first.  What is not wanted has no items.
-    """
-    kind, structure, item = type(x.data), x._structure, x._shape[x._lead :]
-    library = NUMPY if kind is np.ndarray else library_of(x.data)
-    plan = _plans.get((kind, x._dtype)) or _prepare(library, kind, x._dtype)
-    cast, signed, form = plan
-    data = library.alias(x.data)
-    if cast is not None:
-        data = library.astype(data, cast)
-    ints = data if signed is None else library.aligned(data).view(signed)
-    width = math.prod(item)
-    rows = structure.bound if structure.late else structure.rows
-    size = 2 * rows * width
-    room = scratch(library, (2 * size,), "int64", data)
-    keys, none = room[:size], (0, *item)
-    values = (
-        rows_like(library, to, item, ints.dtype, data) if wanted & _VALUES else library.empty(none, ints.dtype, data)
-    )
-    places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & _PLACES else keys[:0]
-    if width and structure.n and (to._structure.late or to._structure.rows):
-        made = values, places, keys, room[size:]
-        args = (x._layout(), to._layout(), *form, falling + 2 * nans, wanted)
-        if are_long(library, structure, ints):
-            ordered(library, ints, made, args, width, structure, to._structure)
-        else:
-            order_rows.start(library, (ints,), made, args, width, structure)
-    return values if signed is None else values.view(data.dtype), places
-
-
-def wants_order(library: Library, x: Encoding) -> bool:
-    """Is `in_order` quicker than a kernel that compares each item with all others, as those for a GPU do?"""
-    return x._structure.longest > SHORT and library.kind(x.data) == "cuda"
-
-
-def in_order(x: Encoding, places: bool) -> tuple[Array, Array]:
-    """The items of every sequence in order, NaN last, and if they are wanted their places, both laid out as `x`."""
-    return _order(x, x, False, wanted=_BOTH if places else _VALUES)
-
-
-_plans: dict[Any, tuple[str | None, Any, tuple[int, int]]] = {}
-
-
-def _prepare(library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, tuple[int, int]]:
-    """For a dtype: into which it is cast first, as which integers the kernel takes it, None for bools, and its form."""
-    name = library.dtype_name(dtype)
-    same(name)
-    cast = None if getattr(dtype, "isnative", True) else name
-    size, signed = library.itemsize(dtype), None
-    if name != "bool":
-        signed = library.dtype(f"int{8 * size}" if name[0] != "u" or size == 8 else name)
-    form = _INFINITY.get(name) or (_WITHOUT_SIGN if name == "uint64" else (0, 0))
-    return remember(_plans, (kind, dtype), (cast, signed, form))
 
 
 _FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
@@ -112,7 +37,7 @@ _FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
 
 def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> tuple[Array, Array]:
     """The first items of every sequence in order, as many as `kept` says, and their places, flat."""
-    values, places = _order(in_one_array(x), flat_layout(kept, x.item_shape, x.dtype), falling, nans)
+    values, places = order(in_one_array(x), flat_layout(kept, x.item_shape, x.dtype), falling, nans)
     if values.dtype != x.dtype:  # of another order of bytes
         values = pick(convert(x, Ragged), places.reshape(-1), kept, by_column=True).data
     return values, places
@@ -137,7 +62,7 @@ def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
 
 def _sorted(x: Encoding, falling: bool) -> Encoding:
     z = in_one_array(x)
-    data = _order(z, z, falling, wanted=_VALUES)[0]
+    data = order(z, z, falling, wanted=VALUES)[0]
     if data.dtype != z._dtype:
         return _sort_rule(x, falling)[0]
     y: Encoding = x._with_data(data)
@@ -157,8 +82,23 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
 SORT = Operation(_sorted, _sort_rule, check=_falling)
 
 
-@SORT.of
-def sort(x: B, *, descending: bool = False) -> B:
+def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
+    """Items in the order of a key that each of them has."""
+    (own, result, gradient), given = operands_of(x, keys)
+    beside = batch_beside(given.own, own, "by", item=None).own
+    if beside.item_shape not in ((), (1,)):
+        raise SHAPE(f"by must have one key an item, item shape () or (1,), but has {beside.item_shape}")
+    at = flat_layout(own._structure, beside.item_shape, beside.dtype)
+    places = order(in_one_array(beside), at, falling, wanted=PLACES)[1].reshape(-1)
+    return Call(own, picked(own, places, own._structure), result, gradient)
+
+
+def _sort_call(x: Any, descending: object = False, by: Batch | None = None) -> Call[Any]:
+    """Check the arguments of `sort`."""
+    return SORT.prepare(x, descending) if by is None else _sorted_by(x, by, flag(descending, "descending"))
+
+
+def sort(x: B, *, descending: bool = False, by: Batch | None = None) -> B:
     """Every (innermost) sequence in rising order, column by column.
 
     Parameters
@@ -167,6 +107,8 @@ def sort(x: B, *, descending: bool = False) -> B:
         Items of any shape, each of whose columns is sorted on its own, as by ``np.sort(items, axis=0)``.
     descending : bool
         In falling order.
+    by : an encoding, a list of arrays or nested lists, optional
+        Keys with item shape () or (1,), one for each item of `x`: whole items, of any dtype, in the order of these.
 
     Returns
     -------
@@ -176,6 +118,8 @@ def sort(x: B, *, descending: bool = False) -> B:
     ------
     TypeError
         If the dtype has no order, such as complex numbers.
+    StructureError
+        If `by` has other lengths than `x`.
 
     See Also
     --------
@@ -187,7 +131,7 @@ def sort(x: B, *, descending: bool = False) -> B:
     -----
     The order is stable, and NaN comes last both ways, as NumPy has it for the rising one.  A merge sort; short
     sequences, and the runs that are merged, are sorted by insertion [1]_.  The gradient goes back to where the items
-    were.
+    were; keys have none.
 
     References
     ----------
@@ -202,8 +146,16 @@ def sort(x: B, *, descending: bool = False) -> B:
     array([1, 2, 3, 5, 8])
     >>> sf.sort(x, descending=True).data
     array([3, 2, 1, 8, 5])
+    >>> sf.sort(x, by=[[0.3, 0.1, 0.2], [9.0, 1.0]]).data
+    array([1, 2, 3, 8, 5])
     """
+    if by is not None:
+        found: B = _sorted_by(x, by, flag(descending, "descending")).run()
+        return found
     return SORT(x, descending)
+
+
+with_rule(sort, _sort_call)
 
 
 def argsort(x: B, *, descending: bool = False) -> B:
@@ -246,7 +198,7 @@ def argsort(x: B, *, descending: bool = False) -> B:
     own, result, _ = operand(x)
     falling = flag(descending, "descending")
     z = in_one_array(own)
-    y = own._with_data(settled(library_of(z.data), _order(z, z, falling, wanted=_PLACES)[1]))
+    y = own._with_data(settled(library_of(z.data), order(z, z, falling, wanted=PLACES)[1]))
     return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
@@ -410,7 +362,7 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
         raise SHAPE(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
     structure = own._structure
     at = flat_layout(structure, own.item_shape, own.dtype)
-    values = _order(in_one_array(own), at, False, wanted=_VALUES)[0]
+    values = order(in_one_array(own), at, False, wanted=VALUES)[0]
     z = Ragged._sealed(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
     parts = Kept.of(STARTS(z, True), structure)
     lengths = parts.kept
@@ -426,3 +378,4 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     many = library.from_host((ends - begins).reshape(-1, *own.item_shape), z.data)
     often = in_kind_of(many, lengths, own)
     return Unique(distinct, often if result is None else result(often))
+

@@ -15,11 +15,12 @@ from ..errors import CHOICE, KIND, RANGE, SHAPE, said
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
+from ..formats.overlapping import apart
 from ..gradients.operation import Call, Pullback, linear, with_rule
 from ..launch.kernel import kernel
 from ..layout import Constants
 from .annotations import Batch, Empty, Flat, Nested, Reduced
-from .order import in_order, wants_order
+from .ordering import in_order, wants_order
 from .over import borrowed, in_one_array, layout_for, name_of, settled
 from .reduction import ZERO, Reduction
 from .spread import items_at
@@ -92,9 +93,12 @@ class Quantiles(Reduction):
         name = name_of(given)
         made, result = in_floats(name, "a quantile")
         x = in_one_array(given)
-        library, structure, item = library_of(x.data), x._structure, x._shape[x._lead :]
-        data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
+        library = library_of(x.data)
         dtype, first = library.dtype(made), wants_order(library, x)
+        if first:
+            x = apart(x)
+        structure, item = x._structure, x._shape[x._lead :]
+        data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
         out = library.empty((n, *self.levels.shape, *item), dtype, data)
         places: Array = _NONE
         shares = out  # where nobody asks for them: to be had, not written

@@ -14,6 +14,7 @@ from ..converters.convert import at_once
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
+from ..formats.overlapping import in_place
 from ..formats.structure import Structure
 from ..gradients.operation import NO_PATH, Call, Operand, Pullback, operand, to_be_summed, with_rule
 from ..limits import remember
@@ -99,6 +100,11 @@ class Reduction:
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
         """Return the result without the fast path, which the public function has tried."""
+        windows = in_place(x)
+        if windows is not None:
+            if empty is not self.default:
+                check_empty(windows._structure, empty, self.few)
+            return over_levels(self.finished(self.values(windows), windows._structure, empty), cast(Encoding, x))
         if empty is self.default and isinstance(x, Encoding) and issubclass(type(x), Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

@@ -1,4 +1,4 @@
-"""Texts in the place of tokens: by their characters, or by words that are numbered."""
+"""Texts as batches and back; texts in the place of tokens: by their characters, or by words that are numbered."""
 
 from __future__ import annotations
 
@@ -9,11 +9,145 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
-from ..errors import KIND, said
-from ..formats import Ragged
+from ..arrays import Array, to_host
+from ..converters.convert import rows_of
+from ..errors import CHOICE, EXACT, KIND, SHAPE, WHOLE, said
+from ..formats import Encoding, Ragged
+from ..gradients.operation import operand
+from .annotations import Batch
 
 LISTS = (list, tuple)
+MOST = 0x10FFFF
+"""The largest code point."""
+
+
+def from_text(strings: Sequence[str], *, unit: str = "codepoints") -> Ragged[Array]:
+    """Make a batch of texts, a sequence of numbers of each.
+
+    Parameters
+    ----------
+    strings : list of str, or NumPy array of str
+    unit : "codepoints" or "bytes"
+        Whether an item is a code point, or a byte of the text in UTF-8.
+
+    Returns
+    -------
+    Ragged
+        Of NumPy, int32 code points or uint8 bytes.
+
+    Raises
+    ------
+    TypeError
+        For what is no list of str; one text alone is ``[text]``.
+    ConversionError
+        For another `unit`.
+
+    See Also
+    --------
+    to_text : The way back.
+    levenshtein : The distance of texts, which takes lists of them as they are.
+    ngrams : Parts of texts of some length.
+
+    Notes
+    -----
+    A code point is what ``ord`` gives, and a text has ``len(text)`` of them.  Halves of surrogate pairs stay as they
+    are, in UTF-8 too.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> x = sf.from_text(["hé", "", "llo"])
+    >>> x
+    Ragged(shape (5,), int32, cpu, 3 sequences of lengths [2, 0, 3])
+    >>> x.data
+    array([104, 233, 108, 108, 111], dtype=int32)
+    >>> sf.from_text(["hé"], unit="bytes").data
+    array([104, 195, 169], dtype=uint8)
+    """
+    if not isinstance(unit, str) or unit not in ("codepoints", "bytes"):
+        raise CHOICE(f"unit must be 'codepoints' or 'bytes', not {said(unit)}")
+    if isinstance(strings, str):
+        raise KIND("strings must be a list of str, not one str; give [text]")
+    given: Any = strings
+    if issubclass(type(given), np.ndarray) and given.dtype.kind in "UT" and given.ndim == 1:
+        given = given.tolist()
+    texts = texts_of(given, "strings")
+    if unit == "codepoints":
+        return characters(texts)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return Ragged(np.frombuffer(b"".join(encoded), np.uint8).copy(), list(map(len, encoded)))
+
+
+def to_text(x: Batch) -> Any:
+    """Make a text of every (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Integers with item shape (): uint8 are bytes in UTF-8, all others code points.
+
+    Returns
+    -------
+    list of str
+        Of a `LoD` with more levels lists of these, one in the other.
+
+    Raises
+    ------
+    TypeError
+        For items that are no integers.
+    ConversionError
+        For a number that is no code point, and for bytes that are no UTF-8.
+    StructureError
+        For another item shape.
+
+    See Also
+    --------
+    from_text : The way back.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> x = sf.from_text(["hello", "world"])
+    >>> sf.to_text(sf.reverse(x))
+    ['olleh', 'dlrow']
+    >>> sf.to_text(sf.from_text(["né"], unit="bytes"))
+    ['né']
+    """
+    own: Encoding = operand(x).own
+    if own.item_shape != ():
+        raise SHAPE(f"texts are of single numbers, but items have shape {own.item_shape}")
+    rows: Any = to_host(rows_of(own))
+    if rows.dtype.kind not in "iu" and rows.size:
+        raise WHOLE(f"texts are of code points or bytes, which are integers, but items have dtype {rows.dtype}")
+    offsets = own._structure.offsets.tolist()
+    if rows.dtype == np.uint8:
+        found: list[Any] = _decoded(rows.tobytes(), offsets)
+    else:
+        wrong = (rows < 0) | (rows > MOST) if rows.size else rows
+        if wrong.any():
+            r = int(wrong.argmax())
+            i = int(np.searchsorted(own._structure.offsets, r, side="right")) - 1
+            raise EXACT(f"sequence {i} has the item {rows[r]}, but code points are from 0 to {MOST}")
+        whole = _by_code_points(rows)
+        found = [whole[a:b] for a, b in itertools.pairwise(offsets)]
+    for level in reversed(own._levels[:-1]):
+        found = [found[a:b] for a, b in itertools.pairwise(level.offsets.tolist())]
+    return found
+
+
+def _decoded(rows: bytes, offsets: list[int]) -> list[Any]:
+    """Texts of UTF-8; ConversionError for what is none."""
+    try:
+        return [rows[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(offsets)]
+    except UnicodeDecodeError as error:
+        wrong = error.object
+        i = next(i for i, (a, b) in enumerate(itertools.pairwise(offsets)) if rows[a:b] == wrong)
+        raise EXACT(f"sequence {i} is no UTF-8: {error.reason} at its byte {error.start}") from None
+
+
+def _by_code_points(rows: Array) -> str:
+    """Return the text of code points; halves of surrogate pairs stay apart."""
+    return rows.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 def characters(texts: Sequence[str]) -> Ragged[Array]:

@@ -82,15 +82,15 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
 WINDOW = Operation(
     _forward,
     _rule,
-    check=lambda _, before, after: (at_least(before, "before", 0), at_least(after, "after", 0)),
+    check=lambda _, before, after, fill=0: (at_least(before, "before", 0), at_least(after, "after", 0), fill),
     path=_widening,
 )
 NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
 
 
 @WINDOW.of
-def window(x: B, before: int, after: int) -> B:
-    """Every item with its neighbours in the sequence side by side, zeros where there are none.
+def window(x: B, before: int, after: int, *, fill: object = 0) -> B:
+    """Every item with its neighbours in the sequence side by side, `fill` where there are none.
 
     Parameters
     ----------
@@ -98,6 +98,8 @@ def window(x: B, before: int, after: int) -> B:
         Items of any dtype.
     before, after : int
         How many neighbours on each side.
+    fill : a value or an item
+        For places outside of the sequence, exact in the dtype.
 
     Returns
     -------
@@ -108,11 +110,12 @@ def window(x: B, before: int, after: int) -> B:
     Raises
     ------
     ConversionError
-        If a number is negative.
+        If a number is negative, and for a `fill` that the dtype cannot hold.
 
     See Also
     --------
-    ngrams : The items after each, with any filling.
+    window_by : Windows by the times of items.
+    ngrams : The items after each alone.
     conv : The window times a matrix.
 
     Notes
@@ -127,7 +130,13 @@ def window(x: B, before: int, after: int) -> B:
     array([[0, 1, 2],
            [1, 2, 0],
            [0, 3, 0]])
+    >>> sf.window(sf.Ragged(np.array([1, 2, 3]), [2, 1]), 1, 0, fill=-1).data
+    array([[-1,  1],
+           [ 1,  2],
+           [-1,  3]])
     """
+    if type(fill) is not int or fill != 0:
+        return WINDOW.otherwise(x, before, after, fill)
     enter = WINDOW.path.enter
     y: B = enter(x, before, after)
     return WINDOW.otherwise(x, before, after) if y is None else y

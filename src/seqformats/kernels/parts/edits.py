@@ -72,6 +72,50 @@ def fill_table(scratch: Integers, home: int, strip: Part, least: int) -> int:
 
 
 @shared
+def place_in_wide_table(scratch: Integers, home: int, token: int) -> Any:
+    """Find where a token stands in the table of four strips, or the free place for it; see `fill_wide_table`."""
+    value = np.int64(token)
+    s = ((value ^ (value >> 31)) & 0x7FFFFFFF) * 0x9E3779B1 >> 22 & 511
+    while scratch[home + s] != 0 and scratch[home + 512 + s] != value:
+        s = (s + 1) & 511
+    return s
+
+
+@shared
+def are_small(part: Part) -> Any:
+    """Tell whether all tokens are from 0 to 511, and so places of the table themselves."""
+    small = True
+    for t in range(part.length):
+        token = np.int64(part.items[part.begin + t])
+        small &= (token >= 0) & (token < 512)
+    return small
+
+
+@shared
+def fill_wide_table(scratch: Integers, home: int, strips: Part, least: int, small: int) -> None:
+    """Enter the items of four strips, up to 256, so that the last one ends with the last row.
+
+    Of 512 places the first numbers say whether they are taken, those behind them by which token, and four behind these
+    which items of each strip are that token.  A place more is that of all tokens which are in no strip.
+    """
+    for s in range(512):
+        scratch[home + s] = small
+    for k in range(0 if small else 2048, 2052):
+        scratch[home + 1024 + k] = 0
+    for k in range(256 - strips.length, 256):
+        token = strips.items[strips.begin + strips.length - 256 + k]
+        if token >= least:
+            s = np.int64(token) if small else place_in_wide_table(scratch, home, token)
+            masks = home + 1024 + 4 * s
+            if scratch[home + s] == 0:
+                scratch[home + s] = 1
+                scratch[home + 512 + s] = token
+                for j in range(4):
+                    scratch[masks + j] = 0
+            scratch[masks + (k >> 6)] |= np.int64(1) << (k & 63)
+
+
+@shared
 def next_column(equal: int, rising: int, falling: int, above: int, count: int) -> Any:
     """The differences down a strip in the next column, and what its lower edge, of item `count`, rises with it.
 
@@ -86,3 +130,19 @@ def next_column(equal: int, rising: int, falling: int, above: int, count: int) -
     more = more << 1 | (above + 1) >> 1
     less = less << 1 | ((above >> 1) & 1)
     return less | ~(kept | more), more & kept, below
+
+
+@shared
+def next_column_of_strip(equal: int, rising: int, falling: int, up: int, down: int) -> Any:
+    """Calculate `next_column` of a strip of 64 rows, where `up` and `down` are bits: what the row above does.
+
+    What the lower edge does comes back as two bits, too.  Rows in which no bit is set are as the one above the strip.
+    """
+    equal |= down
+    diagonal = (((equal & rising) + rising) ^ rising) | equal | falling
+    more = falling | ~(diagonal | rising)
+    less = rising & diagonal
+    rises, falls = (more >> 63) & 1, (less >> 63) & 1
+    more = more << 1 | up
+    less = less << 1 | down
+    return less | ~(diagonal | more), more & diagonal, rises, falls

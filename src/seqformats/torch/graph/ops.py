@@ -40,10 +40,11 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 # "rows": it is an array with one row a sequence; "lengths": as many sequences, of other lengths; "new": neither.
 _NAMES = {
     "same": "argsort astype attention conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
-    "like": "convert_like expand_as gather",
+    "like": "convert_like expand_as gather searchsorted",
+    "same  ": "ffill isin merge_asof",
     "same ": "ema recurrence standardize rl.policy_loss rl.ratios rl.returns rl.traces",
-    "rows": "argmax argmin cross_entropy topk_mean",
-    "lengths": "concat cut erase filter interleave slice truncate unique",
+    "rows": "argmax argmin bincount cross_entropy topk_mean",
+    "lengths": "concat cut diff erase filter interleave intersect slice truncate unique",
     "new": "expand join_batches repeat reshape select",
 }
 STRUCTURES = {name: what.strip() for what, names in _NAMES.items() for name in names.split()}

@@ -1,0 +1,73 @@
+"""Subtract, from every item of a sequence, the one before it; or the transpose of that.
+
+With `back` 0, ``x`` holds whole sequences as `at` says, in blocks, and ``out (rows, width)`` their differences, those
+of sequence i in rows ``cum[i]`` to ``cum[i + 1]``, one less than items.  With `back` 1, ``x`` holds numbers for such
+differences, and ``out`` whole sequences: what each item adds to them.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    COMPLEX,
+    NUMBERS,
+    STREAMS,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    compiled,
+    locate,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import find
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    for i in range(lo, hi):
+        _, first, length = locate(at, i)
+        count, begin = (cum[i + 1] - cum[i]) * width, cum[i] * width
+        first *= width
+        if back == 0:
+            low, high, made = x[first : first + count], x[first + width : first + width + count], out[begin:][:count]
+            for k in range(made.size):
+                made[k] = high[k] - low[k]
+        else:
+            given, slopes = x[begin : begin + count], out[first : first + length * width]
+            for k in range(slopes.size):
+                slopes[k] = 0
+            low, high = slopes[:count], slopes[slopes.size - count :]
+            for k in range(count):
+                high[k] = given[k]
+            for k in range(count):
+                low[k] -= given[k]
+
+
+def cuda(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int) -> None:
+    """All rows of whole sequences, a line of threads each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < at.cum[at.cum.size - 1]:
+        i, t, d = find(at, r)
+        count, begin = cum[i + 1] - cum[i], cum[i]
+        k = gpu.threadIdx.x
+        while k < width:
+            if back == 0:
+                if t < count:
+                    out[(begin + t) * width + k] = x[(d + 1) * width + k] - x[d * width + k]
+            else:
+                total = out.dtype.type(0)
+                if t > 0 and t <= count:
+                    total = x[(begin + t - 1) * width + k]
+                if t < count:
+                    total -= x[(begin + t) * width + k]
+                out[d * width + k] = total
+            k += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike((*NUMBERS, *COMPLEX), 2), STREAMS)

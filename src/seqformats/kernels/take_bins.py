@@ -1,0 +1,38 @@
+"""Give every item the number in its bin: the gradient of the weights that `count_bins` adds up.
+
+``x`` holds integers, in any layout, ``slopes (n * width,)`` a row of `width` bins for each sequence; ``out`` is laid
+out as `x`.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, Array, KernelSpec, Layout, along, compiled, locate, pointer
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import find
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(x: Array, slopes: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    items, bins, found = pointer(x), pointer(slopes), pointer(out)
+    at = pointer(at)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        for t in range(length):
+            r = first + along(at, t)
+            found[r] = bins[i * width + items[r]]
+
+
+def cuda(x: Array, slopes: Array, out: Array, at: Layout, width: int) -> None:
+    """All items, a thread each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < at.cum[at.cum.size - 1]:
+        i, _, d = find(at, r)
+        if gpu.threadIdx.x == 0:
+            out[d] = slopes[i * width + x[d]]
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", tuple((kind, "f8", "f8") for kind in ("i4", "i8")))
