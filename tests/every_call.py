@@ -493,6 +493,18 @@ def gather(b):
     return b.x, sf.convert(index, FLAT[b.rng.integers(len(FLAT))])
 
 
+@differentiable(sf.masked_scatter)
+def masked_scatter(b):
+    marks = b.rng.integers(0, 2, len(b.data)).astype(bool)
+    return b.x, marks, numbers(b.rng, (int(marks.sum()), *b.data.shape[1:]), b.data.dtype)
+
+
+@differentiable(sf.put_sequences)
+def put_sequences(b):
+    index = b.rng.integers(0, len(b.x), 3) if len(b.x) else []
+    return b.x, index, sf.select(b.x, index[::-1])
+
+
 @differentiable(sf.topk)
 def topk(b):
     return b.x, b.rng.integers(0, 20, b.n)

@@ -387,6 +387,8 @@ DIFFERENTIABLE = [
     lambda rng: (sf.sort_by_length, (batch(rng),), {}),
     lambda rng: (sf.filter, (batch(rng, [2, 1]), [[True, False], [True]]), {}),
     lambda rng: (sf.gather, (batch(rng, [2, 1]), [[0, 1, -1], [0, 0]]), {}),
+    lambda rng: (sf.masked_scatter, (batch(rng, [2, 1]), [[True, False], [True]], batch(rng, [1, 1])), {}),
+    lambda rng: (sf.put_sequences, (batch(rng, [2, 1]), [1], batch(rng, [3])), {}),
     lambda rng: (sf.topk, (batch(rng), small(rng)), {}),
     lambda rng: (sf.cross, (batch(rng, [2, 1]), batch(rng, [1, 2])), {}),
     lambda rng: (sf.TensorArray.unpack, (batch(rng),), {}),
@@ -510,6 +512,12 @@ CALLS = {
     ),
     "filter": lambda rng: sf.filter(given(rng, batch), given(rng, pick(rng, [batch, array]))),
     "gather": lambda rng: sf.gather(given(rng, batch), given(rng, pick(rng, [batch, nested]))),
+    "masked_scatter": lambda rng: sf.masked_scatter(
+        given(rng, pick(rng, [batch, small])),
+        given(rng, pick(rng, [batch, array])),
+        given(rng, pick(rng, [batch, array])),
+    ),
+    "put_sequences": lambda rng: sf.put_sequences(given(rng, batch), given(rng, integers), given(rng, batch)),
     "sort": lambda rng: pick(rng, [sf.sort, sf.argsort])(given(rng, batch), descending=given(rng, lambda rng: True)),
     "sort by": lambda rng: sf.sort(given(rng, batch), by=given(rng, batch)),
     "bincount": lambda rng: sf.bincount(

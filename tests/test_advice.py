@@ -56,6 +56,14 @@ FOLLOWED = {
         lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
         lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),
     ),
+    'give integers, or mode="put"': (
+        lambda: sf.scatter([[True]], [[0]], [[False]]),
+        lambda: sf.scatter([[True]], [[0]], [[False]], mode="put"),
+    ),
+    "sf.Masked(base, [m] * n) makes one of an array": (
+        lambda: sf.scatter(np.zeros((2, 3)), [[0], [2]], [[1.0], [1.0]], mode="put"),
+        lambda: sf.scatter(sf.Masked(np.zeros((2, 3)), [3] * 2), [[0], [2]], [[1.0], [1.0]], mode="put"),
+    ),
     "give the items a float dtype": (
         lambda: sf.vjp(sf.reduce_sum, ids),
         lambda: sf.vjp(sf.reduce_sum, sf.astype(ids, "float32")),

@@ -63,6 +63,8 @@ OPERATIONS = {
     "interleave": lambda x: sf.interleave([x, x]),
     "cross": lambda x: sf.cross(x, other(x)).one,
     "filter": lambda x: sf.filter(x, sf.Ragged(np.array([True, False, True, True, False, True]), LENGTHS)),
+    "masked_scatter": lambda x: sf.masked_scatter(x, torch.tensor([1, 0, 0, 1, 0, 1]) > 0, other(x).data[:3]),
+    "put_sequences": lambda x: sf.put_sequences(x, [3, 0, 3], other(x)[:3]),
     "split": lambda x: sf.split(x, sf.Ragged(np.array([True, False, True, True, False, True]), LENGTHS)),
     "flatten_levels": lambda x: sf.flatten_levels(sf.chunk(x, 2)),
     "nest": lambda x: sf.nest(x, [2, 2]),

@@ -298,6 +298,7 @@ CALLS = {
         "split": (0.8, 0.1, 0.1),
         "ignore": -100,
     },
+    "masked_scatter": lambda: {"base": x(), "mask": flags(), "values": np.arange(float(flags().data.sum()))},
     "minimum_bayes_risk": lambda: {"x": sf.LoD.from_lengths(np.arange(3), [[2], [1, 2]]), "scores": None},
     "model_inputs": lambda: {
         "ids": ids(),
@@ -323,6 +324,7 @@ CALLS = {
     },
     "pack_bins": lambda: {"lengths": [1, 2], "capacity": 4, "fewest": False},
     "position_ids": lambda: {"x": x(), "start": 0, "layout": False},
+    "put_sequences": lambda: {"base": x(), "index": [0], "values": [[7.0]]},
     "recurrence": lambda: {
         "x": x(),
         "decay": 0.5,
@@ -341,7 +343,7 @@ CALLS = {
     "reshape": lambda: {"x": sf.Ragged(np.zeros((4, 1)), [2, 2]), "width": 2},
     "reverse": lambda: {"x": x()},
     "run_starts": lambda: {"x": x()},
-    "scatter": lambda: {"base": np.zeros((3, 6)), "index": [[0], [], [1, 2]], "updates": [[1.0], [], [2.0, 3.0]]},
+    "scatter": lambda: {"base": x(), "index": [[0], [], [1, 2]], "updates": [[1.0], [], [2.0, 3.0]], "mode": "add"},
     "segment_ids": lambda: {"x": x(), "layout": False},
     "select": lambda: {"x": x(), "index": [0, 2], "level": 0},
     "set_num_threads": lambda: {"k": None},

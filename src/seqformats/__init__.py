@@ -98,6 +98,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.own import kernel
     from .operations.packing import Packs, pack, pack_bins
     from .operations.pick import gather
+    from .operations.put_back import masked_scatter, put_sequences
     from .operations.quantiles import reduce_median, reduce_quantile
     from .operations.questions import equal, lengths
     from .operations.rearrange import erase, reshape, reverse, slice
@@ -238,6 +239,7 @@ __all__ = [
     "map_sequences",
     "mask",
     "mask_tokens",
+    "masked_scatter",
     "merge_asof",
     "minimum_bayes_risk",
     "model_inputs",
@@ -248,6 +250,7 @@ __all__ = [
     "pack",
     "pack_bins",
     "position_ids",
+    "put_sequences",
     "recurrence",
     "reduce",
     "reduce_all",
@@ -394,6 +397,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "map_sequences": "operations.map_sequences",
     "mask": "operations.attention",
     "mask_tokens": "operations.masking",
+    "masked_scatter": "operations.put_back",
     "merge_asof": "operations.search",
     "minimum_bayes_risk": "operations.risk",
     "model_inputs": "operations.model_inputs",
@@ -403,6 +407,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "pack": "operations.packing",
     "pack_bins": "operations.packing",
     "position_ids": "operations.attention",
+    "put_sequences": "operations.put_back",
     "recurrence": "operations.recurrence",
     "reduce": "operations.reduce",
     "reduce_all": "operations.counts",

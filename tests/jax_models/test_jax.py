@@ -35,6 +35,7 @@ def data_of(x):
     return sf.convert(x, sf.Ragged).data
 
 
+MARKS, PLACES = np.arange(10) % 3 > 0, [[0, -1, 0], [], [1], [0], [2, 1]]
 MOVES = {
     **{f"to {kind.__name__}": (lambda x, kind=kind: sf.convert(x, kind)) for kind in (*KINDS[:5], sf.LoD)},
     "fill": lambda x: sf.convert(x, sf.Masked, fill=-1),
@@ -55,7 +56,10 @@ MOVES = {
     "shuffle": lambda x: sf.shuffle(x, 3),
     "repeat": lambda x: sf.repeat(x, [1, 2, 0, 1, 1]),
     "filter": lambda x: sf.filter(x, np.arange(10) % 3 > 0),
-    "gather": lambda x: sf.gather(x, [[0, -1, 0], [], [1], [0], [2, 1]]),
+    "gather": lambda x: sf.gather(x, PLACES),
+    "masked_scatter": lambda x: sf.masked_scatter(x, MARKS, sf.filter(sf.reverse(x), MARKS)),
+    "put_sequences": lambda x: sf.put_sequences(x, [4, 0], x[[0, 2]]),
+    "put": lambda x: sf.scatter(x, PLACES, sf.gather(x, [[1, 1, 1], [], [3], [0], [0, 0]]), mode="put"),
     "cross": lambda x: sf.cross(x, x).two,
     "chunk": lambda x: sf.chunk(x, 3, 1),
     "nest": lambda x: sf.flatten_levels(sf.nest(sf.convert(x, sf.Ragged), [2, 3])),

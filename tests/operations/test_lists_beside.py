@@ -37,6 +37,8 @@ CALLS = {
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
         (IDS, [[True, False, True], [], [False, True]]),
     ),
+    "masked_scatter": (sf.masked_scatter, (IDS, [[True, False, True], [], [False, True]], [[7, 8], [], [9]])),
+    "put_sequences": (lambda x, values: sf.put_sequences(x, [0, 2, 0], values), (IDS, MORE)),
     "pack": (lambda ids, labels: tuple(sf.pack(ids, 5, labels=labels))[:2], (IDS, IDS)),
     "recurrence": (sf.recurrence, (SHARES, SHARES)),
     "standardize": (lambda x, where: sf.standardize(x, where=where), (SHARES, FLAGS)),

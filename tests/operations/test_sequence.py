@@ -741,7 +741,7 @@ ERRORS = {
         "window: before must be an integer": lambda: sf.window(ragged(2), 0.0, 0),
         "conv: weight": lambda: sf.conv(ragged(2), [[1.0]], 0, 0),
         "scatter: index must hold integers": lambda: sf.scatter(np.zeros((1, 2)), [[0.0]], ragged(1)),
-        "scatter: base": lambda: sf.scatter([[0.0]], [[0]], ragged(1)),
+        "scatter: no single batch": lambda: sf.scatter(0.0, [[0]], ragged(1)),
         "scatter: added up": lambda: sf.scatter(np.zeros((1, 2), "U1"), [[0]], ragged(1, dtype="U1")),
         "scatter: bools": lambda: sf.scatter(np.zeros((1, 2), "?"), [[0]], ragged(1, dtype="?")),
     },

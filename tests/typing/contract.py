@@ -167,6 +167,8 @@ def along_each_sequence(x: sf.Padded, y: sf.LoD) -> None:
     assert_type(sf.filter(x, np.ones(3, bool)), sf.Padded)
     assert_type(sf.run_starts(x), sf.Padded)
     assert_type(sf.gather(x, [[0]]), sf.Padded)
+    assert_type(sf.scatter(x, [[0]], [[1.0]], mode="put"), sf.Padded)
+    assert_type(sf.put_sequences(y, [0], x), sf.LoD)
     assert_type(sf.sort(x, descending=True), sf.Padded)
     assert_type(sf.argsort(y), sf.LoD)
     assert_type(sf.topk(x, 2), sf.TopK[sf.Padded])

@@ -19,25 +19,25 @@ from .over import Calculation, name_of, rows_like
 from .runs import Kept, rule_of_parts, taken
 
 
-def _marks(own: Encoding, keep: object) -> Array:
+def marks_for(own: Encoding, keep: object, what: str = "keep") -> Array:
     """A bool for each item of `own`, flat in the caller's order, beside the items; checked."""
     structure, sample = own._structure, own._sample()
     if is_array(keep):
-        library, marks = adopt(keep, "keep")
+        library, marks = adopt(keep, what)
         if tuple(marks.shape) not in ((structure.rows,), (structure.rows, 1)):
-            raise SHAPE(f"keep must have one bool an item, shape ({structure.rows},), not {marks.shape}")
+            raise SHAPE(f"{what} must have one bool an item, shape ({structure.rows},), not {marks.shape}")
         name = library.dtype_name(marks.dtype)
     else:
         given = operand(keep).own
         if math.prod(given.item_shape) != 1 or len(given.item_shape) > 1:
-            raise SHAPE(f"keep must hold one bool an item, but has item shape {given.item_shape}")
-        check_lengths(given._structure, structure)
+            raise SHAPE(f"{what} must hold one bool an item, but has item shape {given.item_shape}")
+        check_lengths(given._structure, structure, what)
         marks, name = rows_of(given), name_of(given)
         library = library_of(marks)
         if not structure.rows and not isinstance(keep, Encoding):  # lists without items have no dtype
             marks, name = library.astype(marks, "bool"), "bool"
     if name != "bool":
-        raise DTYPE(f"keep must hold bools, not {name}; give keep != 0, or another comparison")
+        raise DTYPE(f"{what} must hold bools, not {name}; give {what} != 0, or another comparison")
     flat: Array = marks.reshape(-1)
     beside = library_of(sample)
     if library is beside and (library is NUMPY or library.device(flat) == library.device(sample)):
@@ -45,17 +45,17 @@ def _marks(own: Encoding, keep: object) -> Array:
     return beside.from_host(to_host(flat), sample)
 
 
-def check_lengths(found: Structure, wanted: Structure) -> None:
+def check_lengths(found: Structure, wanted: Structure, what: str = "keep") -> None:
     """StructureError where a mask, or what goes with it, has other lengths than the batch."""
     if found.n != wanted.n:
-        raise COUNTS(f"keep has {found.n} sequences, but x has {wanted.n}")
+        raise COUNTS(f"{what} has {found.n} sequences, but x has {wanted.n}")
     if not found.same_lengths(wanted):
         i = int((found.lengths != wanted.lengths).argmax())
-        raise UNLIKE(f"sequence {i} of keep has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}")
+        raise UNLIKE(f"sequence {i} of {what} has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}")
 
 
 def _kept(own: Encoding, keep: object) -> tuple[Kept]:
-    return (Kept.of(_marks(own, keep), own._structure),)
+    return (Kept.of(marks_for(own, keep), own._structure),)
 
 
 def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:

@@ -372,10 +372,10 @@ _NARROW = ((), (1,))
 _constants: dict[Any, _Constant] = {}
 
 
-def check_alike(parts: Sequence[Encoding | Array], what: str, numbers: Sequence[int] | None = None) -> None:
+def check_alike(parts: Sequence[Encoding | Array], what: str, numbers: Sequence[int | str] | None = None) -> None:
     """StructureError or DeviceError where batches, or arrays of rows, differ in what one array must have in common.
 
-    `numbers` are what they are called by, 0, 1, ... without it.
+    `numbers` are what they are called by, 0, 1, ... without it; names, where `what` is "".
     """
     like: Any = None
     for k, part in enumerate(parts):
@@ -394,7 +394,7 @@ def check_alike(parts: Sequence[Encoding | Array], what: str, numbers: Sequence[
             and (library is NUMPY or library.device(array) == library.device(like))
         ):
             continue
-        zero, own = (f"{what} {numbers[j] if numbers else j}" for j in (0, k))
+        zero, own = (f"{what} {numbers[j] if numbers else j}".lstrip() for j in (0, k))
         other = library_of(array)
         if other is not library:
             hint = f'; sf.to(x, "{library.name}") brings a batch to a library'

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, frozen, library_of
+from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged

@@ -73,10 +73,19 @@ def in_kind_of(rows: Array, structure: Structure, z: Encoding) -> Any:
     return convert_like(Ragged._sealed(rows, structure), without_data(z))
 
 
-def place(dy: Encoding, places: Array, like: Encoding, *, once: bool = False, by_column: bool = False) -> Any:
+def place(
+    dy: Encoding,
+    places: Array,
+    like: Encoding,
+    *,
+    once: bool = False,
+    by_column: bool = False,
+    start: Array | None = None,
+) -> Any:
     """The transpose of `pick`: what `like` is, with the items of `dy` at `places`, added up in order, and zeros.
 
-    Where no place comes more than `once`, items of any dtype are moved there.
+    Where no place comes more than `once`, items of any dtype are moved there.  Instead of zeros they may `start` with
+    the rows of a batch, one sequence after the other, which are copied.
     """
     rows, structure = rows_of(dy), structure_of(dy)
     library, item = library_of(rows), tuple(rows.shape[1:])
@@ -86,10 +95,13 @@ def place(dy: Encoding, places: Array, like: Encoding, *, once: bool = False, by
         rows = library.astype(rows, "float32" if name in HALF else name)
         added_in = library.dtype_name(rows.dtype)
         made = _EXACT.get(added_in, added_in)
-    blocks = like._in_one_array and not like._by_steps
+    blocks = like._in_one_array and not like._by_steps and (start is None or like._flat)
     at = like if blocks else flat_layout(like._structure, item, rows.dtype)
     dtype = rows.dtype if once else library.dtype(made)
-    out = new_array(library.zeros, (*at._shape[: at._lead], *item), dtype, rows)
+    if start is None:
+        out = new_array(library.zeros, (*at._shape[: at._lead], *item), dtype, rows)
+    else:
+        out = library.copy(start) if made == name or once else library.astype(start, made)
     if width and structure.rows:
         args = (at._layout(), structure.offsets, _brought(places, library, out))
         if once:
@@ -138,12 +150,12 @@ def _gathered_rule(x: Encoding, places: Array, structure: Structure) -> tuple[An
     return pick(x, places, structure), pullback_of(x, places, structure)
 
 
-def _places_in(own: Encoding, index: object) -> tuple[Array, Structure]:
+def places_in(own: Encoding, index: object, what: str = "x") -> tuple[Array, Structure]:
     """The places that an index names, from the beginning of their sequences, on the host; and its structure."""
     asked = operand(index).own
     structure, lengths = asked._structure, own._structure.lengths
     if structure.n != lengths.size:
-        raise COUNTS(f"index has {structure.n} sequences, but x has {lengths.size}")
+        raise COUNTS(f"index has {structure.n} sequences, but {what} has {lengths.size}")
     if asked._shape[asked._lead :] not in ((), (1,)):
         raise SHAPE(f"index must hold one integer an item, but has item shape {asked.item_shape}")
     given = to_host(rows_of(asked)).reshape(-1).copy()  # read once: another thread may change what is checked
@@ -154,7 +166,7 @@ def _places_in(own: Encoding, index: object) -> tuple[Array, Structure]:
     if r >= 0:
         i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
         raise INDEX(
-            f"index[{i}][{r - structure.offsets[i]}] is {given[r]}, but sequence {i} of x has {lengths[i]} items"
+            f"index[{i}][{r - structure.offsets[i]}] is {given[r]}, but sequence {i} of {what} has {lengths[i]} items"
         )
     return places, structure
 
@@ -169,7 +181,7 @@ def _as_int64(given: Array) -> Array:
     return held.astype(_INT64)
 
 
-GATHER = Operation(pick, _gathered_rule, check=_places_in)
+GATHER = Operation(pick, _gathered_rule, check=places_in)
 
 
 @GATHER.of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, library_of
+from ..arrays import NUMPY, Array, Library, library_of
 from ..converters.convert import convert, restored
 from ..converters.like import convert_like
 from ..formats import Encoding, List, Ragged
@@ -120,8 +120,13 @@ class Kept(NamedTuple):
         """No place comes twice."""
         source, structure = Source(*convert(dy, Ragged)._read()), shape._structure
         out = source.empty(structure.rows, zeros=True)
-        row = math.prod(source.item) * out.dtype.itemsize
-        if row and self.kept.rows:
-            args = (structure.flat, self.kept.offsets, self.marks, 1)
-            move_kept.start(source.library, (source.data,), (out,), args, row, self.kept)
+        self.put(source.library, source.data, out, structure)  # type: ignore[arg-type]
         return restored(Ragged._sealed(out, structure), shape)
+
+    def put(self, library: Library, rows: Array, out: Array, structure: Structure) -> None:
+        """Write `rows`, one for each mark, over the marked rows of `out`, which has those of `structure`."""
+        row = math.prod(rows.shape[1:]) * out.dtype.itemsize
+        if row and self.kept.rows:
+            move_kept.start(
+                library, (rows,), (out,), (structure.flat, self.kept.offsets, self.marks, 1), row, self.kept
+            )

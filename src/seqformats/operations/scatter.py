@@ -1,44 +1,49 @@
-"""Updates added at chosen places of an array."""
+"""Updates added to, or put at, chosen places of an array or of a batch."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import Array, adopt, library_of, to_host
+from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import restored, rows_of
-from ..errors import COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, UNLIKE, WHOLE
+from ..errors import CHOICE, COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, TOGETHER, UNLIKE, WHOLE, said
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Shaped
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operands_of, operation
 from ..launch.kernel import kernel
-from .annotations import Batch
+from .annotations import Batch, X
 from .over import scratch
+from .scatter_items import scattered
 
 scatter_rows = kernel("scatter_rows")
 
 
 @operation
-def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
-    """A new array: `base`, with the updates of each sequence added at chosen places of its row.
+def scatter(base: X, index: Batch, updates: Batch, *, mode: Literal["add", "put"] = "add") -> Call[X]:
+    """Add the updates of each sequence at chosen places of a row of `base`, or of its sequence there.
 
     Parameters
     ----------
-    base : array ``(n, m, *item)``
+    base : array ``(n, m, *item)``, an encoding, a list of arrays or nested lists
+        An array has a row for each sequence, a batch a sequence.
     index : an encoding (or bare list) of n sequences of integers
-        From 0 to m - 1, item shape () or (1,).
+        From 0 to m - 1, item shape () or (1,).  Places in a batch are those of `gather`: negative ones count from the
+        end.
     updates : an encoding (or bare list) over the same sequences
         Items of shape `item`, dtype and library of `base`.
+    mode : "add" or "put"
+        "put" replaces what is there, which makes `scatter` the inverse of `gather`; of a place that comes several times
+        the last update stays.
 
     Returns
     -------
-    array
-        New and like `base` (Paddle's sequence_scatter); its pullback gives the gradients of `base` and of `updates`.
+    same kind as `base`
+        New (Paddle's sequence_scatter); its pullback gives the gradients of `base` and of `updates`.
 
     Raises
     ------
@@ -50,15 +55,20 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
         For a place that does not exist.
     TypeError
         For dtypes that cannot be added.
+    ConversionError
+        For another mode.
 
     See Also
     --------
+    gather : The items at places.
+    masked_scatter : Items put where a mask is true.
     reduce_sum : The sum of each sequence.
 
     Notes
     -----
     To row i of `base`, at the places ``index[i]``, the `updates` of sequence i are added, in their order.  An index on
-    a GPU is copied to the host once, to be checked.
+    a GPU is copied to the host once, to be checked.  Sums into a batch are kept in float64, as those of the gradient of
+    `gather` are.
 
     Examples
     --------
@@ -69,8 +79,21 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     >>> sf.scatter(np.zeros((2, 3)), index, updates)
     array([[1., 0., 2.],
            [0., 3., 0.]])
+
+    Back to where `gather` has taken items from:
+
+    >>> x = sf.Ragged(np.array([10, 11, 12, 20]), [3, 1])
+    >>> places = [[-1, 0], [0]]
+    >>> sf.convert(sf.scatter(x, places, [[7, 8], [9]], mode="put"), list)
+    [[8, 11, 7], [9]]
     """
-    library, array = adopt(cast(Array, base), "base")
+    if not (isinstance(mode, str) and mode in ("add", "put")):
+        raise CHOICE(f'mode must be "add" or "put", not {said(mode)}')
+    if not is_array(base):
+        return scattered(operands_of(base, updates), index, mode == "add")
+    if mode == "put":
+        raise TOGETHER('mode="put" is for a batch; sf.Masked(base, [m] * n) makes one of an array')
+    library, array = adopt(base, "base")
     where = operand(index).own
     own, _, gradient = operand_beside(updates, array)
     if len(array.shape) < 2:

@@ -103,7 +103,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
 
         def placed_rows(dy: Array) -> Array:
             one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
-            placed: Array = _placed(Ragged._sealed(dy, one), where, all_rows).data
+            placed: Array = placed_sequences(Ragged._sealed(dy, one), where, all_rows).data
             reshaped: Array = placed.reshape(rows, *item)
             return reshaped
 
@@ -128,7 +128,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
 
     def back(dy: Encoding) -> Any:
         r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
-        return restored(_placed(r, where, structure_of(shape, level)), shape)
+        return restored(placed_sequences(r, where, structure_of(shape, level)), shape)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         check(wanted)
@@ -137,7 +137,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
     return Call(own, rule, batch.result, batch.gradient)
 
 
-def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
+def placed_sequences(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
     source = Source(*dy._read())
     counts = np.bincount(where, minlength=structure.n).astype(np.int64)

@@ -1,0 +1,103 @@
+"""Updates at chosen places of every sequence of a batch: the inverse, and the transpose, of `gather`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, frozen, library_of
+from ..arrays.dtypes import differentiable, sums_in
+from ..converters.convert import restored, rows_of
+from ..errors import COUNTS, DTYPE, UNLIKE
+from ..formats import Encoding, Ragged
+from ..formats.encoding import shown
+from ..formats.leaves import without_data
+from ..formats.structure import Structure
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear
+from .join import check_alike
+from .over import name_of
+from .pick import pick, place, places_in
+
+
+def scattered(given: list[Operand], index: Any, adds: bool) -> Call[Any]:
+    """The call of `scatter` for a batch and updates, which are added to its items or replace them."""
+    base, updates = given[0].own, given[1].own
+    check_alike((base, updates), "", ("base", "updates"))
+    places, structure = places_in(base, index, "base")
+    found = updates._structure
+    if found.n != structure.n:
+        raise COUNTS(f"updates has {found.n} sequences, but base has {structure.n}")
+    if not found.same_lengths(structure):
+        raise UNLIKE(f"index has sequences of lengths {shown(structure.lengths)}, but updates {shown(found.lengths)}")
+    name = name_of(base)
+    if adds and sums_in(name) and name == "bool":
+        raise DTYPE('bools cannot be added up in place; give integers, or mode="put"')
+    own = _Scattered(without_data(base), without_data(updates), name, places, structure)
+    puts = None if adds else _Puts.of(own)
+    return Call((base, updates), own.rule if puts is None else puts.rule, given[0].result, each_gradient(given))
+
+
+class _Scattered(NamedTuple):
+    """Updates that are added, checked."""
+
+    base: Encoding
+    updates: Encoding
+    name: str
+    places: Array  # int64 (updates,), from the beginning of each sequence
+    structure: Structure  # of the updates
+
+    def rule(self, operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback]:
+        """Both ways are linear, to any order."""
+        if back:
+            differentiable(self.name, "a sum")
+        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
+
+    def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
+        """The sums."""
+        base, updates = operands
+        return place(updates, self.places, self.base, start=rows_of(base))
+
+    def back(self, dy: Encoding) -> tuple[Any, Any]:
+        """The gradients of both."""
+        taken = pick(Ragged._sealed(rows_of(dy), self.base._structure), self.places, self.structure)
+        return dy, restored(taken, self.updates)
+
+
+class _Puts(NamedTuple):
+    """Updates that replace items: of those for one place the last."""
+
+    own: _Scattered
+    last: Array  # which updates stay, by their places in their sequences
+    places: Array  # where these go
+    kept: Structure
+
+    @classmethod
+    def of(cls, own: _Scattered) -> _Puts:
+        """Find the last update of each place."""
+        offsets, rows = own.structure.offsets, own.structure.rows
+        flat = own.places + np.repeat(own.base._structure.offsets[:-1], own.structure.lengths)
+        newest = np.full(own.base._structure.rows, -1, np.int64)
+        newest[flat] = np.arange(rows)  # NumPy writes them in order
+        stays = newest[flat] == np.arange(rows)
+        counts = np.diff(np.concatenate([[0], np.cumsum(stays)])[offsets])
+        last = np.arange(rows) - np.repeat(offsets[:-1], own.structure.lengths)
+        return cls(own, frozen(last[stays]), frozen(own.places[stays]), Structure.of_lengths(counts))
+
+    def rule(self, operands: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
+        """Both ways are linear, to any order."""
+        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
+
+    def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
+        """The updates over the items."""
+        base, updates = operands
+        new = pick(Ragged._sealed(rows_of(updates), self.own.structure), self.last, self.kept)
+        return place(new, self.places, self.own.base, once=True, start=rows_of(base))
+
+    def back(self, dy: Encoding) -> tuple[Any, Any]:
+        """The gradients of both: zeros where an item is replaced, and where an update is."""
+        rows = rows_of(dy)
+        taken = pick(Ragged._sealed(rows, self.own.base._structure), self.places, self.kept)
+        zeros = library_of(rows).zeros((self.kept.rows, *rows.shape[1:]), rows.dtype, rows)
+        left = place(Ragged._sealed(zeros, self.kept), self.places, self.own.base, once=True, start=rows)
+        return left, place(taken, self.last, self.own.updates, once=True)
