@@ -47,6 +47,10 @@ def times(x, factor, out, at, width, lo, hi):
 
 # The end of a message: a call that meets it, and the one that it advises.
 FOLLOWED = {
+    "say seed=": (
+        lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5),
+        lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5, seed=1),
+    ),
     "seed= shuffles the batches of each window": (
         lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
         lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),
