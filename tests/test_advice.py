@@ -52,6 +52,10 @@ FOLLOWED = {
         lambda: sf.vjp(sf.bincount, ids, 4, weights=x),
     ),
     "give [text]": (lambda: sf.from_text("ab"), lambda: sf.from_text(["ab"])),
+    "say seed=": (
+        lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5),
+        lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5, seed=1),
+    ),
     "seed= shuffles the batches of each window": (
         lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
         lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),

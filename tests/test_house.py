@@ -357,13 +357,17 @@ def test_every_layer_is_there():
 def test_kernels_import_the_house_options_alone(path):
     """A kernel that is kept does not see an edit in another file (`native.code.stamp`), so none takes code from one."""
     for name in imports(path, everywhere=True):
-        assert name in ("typing", "math", "numpy", "..beam.rows", "..ctc.rows") or name.startswith(".parts"), name
+        assert name in ("typing", "math", "numpy", *ROWS) or name.startswith(".parts"), name
 
 
-def test_what_decoding_kernels_take_imports_nothing():
+ROWS = "..beam.rows", "..ctc.rows", "..operations.attention_rows"
+
+
+def test_named_tuples_of_kernels_import_nothing():
     """They import it, and know it by names alone."""
-    for package in ("beam", "ctc"):
-        assert imports(SOURCE / package / "rows.py") == ["__future__", "typing"]
+    for name in ROWS:
+        path = SOURCE.joinpath(*name[2:].split(".")).with_suffix(".py")
+        assert imports(path) == ["__future__", "typing"]
 
 
 def test_parts_of_kernels_import_nothing_above_them():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats.operations import dot_attention
+from seqformats.operations import attention_call
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
@@ -234,11 +234,11 @@ def test_threads_change_no_bit(window):
 
 
 def test_work_is_cut_by_what_it_costs():
-    begins = dot_attention._shares(np.array([1.0, 1.0, 1.0]))
+    begins = attention_call._shares(np.array([1.0, 1.0, 1.0]))
     assert begins.tolist() == [0, 3]
     try:
         sf.set_num_threads(2)
-        begins = dot_attention._shares(np.array([1e6, 1.0, 1.0, 1e6, 1e6]))
+        begins = attention_call._shares(np.array([1e6, 1.0, 1.0, 1e6, 1e6]))
     finally:
         sf.set_num_threads(None)
     assert begins[0] == 0

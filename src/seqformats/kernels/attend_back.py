@@ -1,44 +1,61 @@
-"""The gradients of `attend_rows`, which see: ``dq``, ``dk`` and ``dv`` of ``dy``, in the layouts of q, k and v.
+"""The gradients of `attend_rows`, which see: of q, k and v, in the layouts of these, of the bias and the sinks.
 
-``y`` and ``kept`` are what that has written, and so is what is not named here; ``dq`` holds zeros.  Unit u does the
-sequences from ``begins[u]`` to ``begins[u + 1]``, each for every group of heads that share keys and values.
+The gradient of a table is its own; of slopes and sinks there is one of each query and head.  Unit u does
+the jobs from ``begins[u]`` to ``begins[u + 1]``: sequences, each for every group of heads that share keys and values;
+or where the gradient of a table is wanted groups, each for every sequence, so that no two units add to one number.
 
 The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  Blocks of 128 keys meet 32
 queries, or 16, in lanes, one tile after the other, so every sum has its order, whatever the threads.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ..operations.attention_rows import (
+    Answered,
+    AttentionJobs,
+    AttentionPlaces,
+    AttentionReach,
+    AttentionSizes,
+    AttentionSlopes,
+    ScoreTerms,
+)
 from .parts import (
     CALCULATES,
     FLOATS,
     Array,
-    Integers,
     KernelSpec,
     Layout,
     Product,
     Queries,
-    Sight,
     Tiles,
+    add_bias_slopes,
     add_row,
     alike,
     along,
     at_least,
     at_most,
+    change_scores,
     choose,
     clear_rows,
     compiled,
     dot,
+    draw_tile,
     each,
+    first_seen,
     fold_add,
     give_row,
+    give_sink_slopes,
     in_lanes,
+    last_seen,
     load,
     locate,
+    look,
     mirror,
     multiply,
     pack_row,
     pointer,
+    prefix_of,
+    seen_lanes,
     store,
     unknown,
 )
@@ -47,19 +64,11 @@ from .parts import exp as exponential
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
     from .parts.gpu import exp, gpu, natural
-
-
-class Given(NamedTuple):
-    """What there is of every query."""
-
-    q: Any
-    y: Any
-    dy: Any
-    kept: Any
+    from .parts.meeting import score_of, sees, weight_of
 
 
 @in_lanes
-def begin(given: Given, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, count: int) -> None:
+def begin(given: Answered, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, count: int) -> None:
     """Bring queries, and their part of `dy`, into lanes: as they are, and behind that mirrored."""
     deep, wide, high, low, one = put.deep, put.wide, put.high, put.low, unknown(1)
     spare = put.slopes + 32 * low  # where slopes are to lie mirrored; until then a row of y
@@ -89,7 +98,7 @@ def begin(given: Given, x: Array, at: Layout, factor: float, put: Tiles, of: Que
 
 
 @in_lanes
-def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: int, sight: Sight, count: int) -> None:
+def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: int, sight: Any, count: int) -> None:
     """Add to rows of `out`, one a key, those of queries in lanes, weighted by `factors`."""
     j = sight.start
     while j < sight.stop:
@@ -106,17 +115,10 @@ def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: i
 
 
 @in_lanes
-def advance(x: Array, put: Tiles, some: int, state: int, sight: Sight, count: int) -> None:
-    """Let queries in lanes meet some keys of a block; their gradients come where the queries were."""
-    high, low, powers, start, stop, one = put.high, put.low, put.scores, sight.start, sight.stop, unknown(1)
-    changes = powers + 128 * 32
-    mirrored, slopes = put.queries + 32 * high, put.slopes + 32 * low
-    j = start
-    while j < stop:
-        p = j * count
-        multiply(x, Product(powers + p, count, put.keys + j * high, high, 1, mirrored, count, high, 0), count)
-        multiply(x, Product(changes + p, count, put.values + j * low, low, 1, slopes, count, low, 0), count)
-        j += 8
+def weigh(x: Array, terms: ScoreTerms, put: Tiles, sight: Any, state: int, count: int) -> None:
+    """Make of the scores of a tile the weights, after dropout, and of the slopes of these those of the scores."""
+    powers, start, stop, one = put.scores, sight.start, sight.stop, unknown(1)
+    changes, factors = powers + 128 * 32, put.spare + 3 * 128 * 32
     top, inverse, mean = (
         load(x, state, count, x),
         load(x, state + count, count, x),
@@ -126,22 +128,60 @@ def advance(x: Array, put: Tiles, some: int, state: int, sight: Sight, count: in
     j = start
     while j < stop:
         power = exponential(load(x, powers + j * count, count, x) - top) * inverse
-        change = power * (load(x, changes + j * count, count, x) - mean)
+        change = load(x, changes + j * count, count, x)
+        weight = power
+        if terms.drop != 0:
+            factor = load(x, factors + j * count, count, x)
+            weight, change = power * factor, change * factor
+        change = power * (change - mean)
         if sight.masked != 0:
-            from_ = at_most(at_least(j - sight.off - sight.right, 0), count)
-            to = at_most(at_least(j - sight.off + sight.left, -1), count)
-            seen = (lanes > each(x, from_ - 1, count)) & (lanes < each(x, to + 1, count))
-            power, change = choose(seen, power, zero), choose(seen, change, zero)
-        store(x, powers + j * count, power)
+            seen = seen_lanes(lanes, x, sight, j, count)
+            weight, change = choose(seen, weight, zero), choose(seen, change, zero)
+        store(x, powers + j * count, weight)
         store(x, changes + j * count, change)
         j += one
     while j & 7 != 0:
         store(x, powers + j * count, zero)
         store(x, changes + j * count, zero)
         j += one
+
+
+@in_lanes
+def advance(
+    x: Array, terms: ScoreTerms, put: Tiles, of: Queries, sight: Any, made: Any, wanted: int, at: Layout, count: int
+) -> None:
+    """Let queries in lanes meet some keys of a block; their gradients come where the queries were.
+
+    Those of bias and sinks, where they are wanted, go to `made`.
+    """
+    high, low, powers, start, stop, one = put.high, put.low, put.scores, sight.start, sight.stop, unknown(1)
+    changes = powers + 128 * 32
+    mirrored, slopes = put.queries + 32 * high, put.slopes + 32 * low
+    j = start
+    while j < stop:
+        p = j * count
+        multiply(x, Product(powers + p, count, put.keys + j * high, high, 1, mirrored, count, high, 0), count)
+        multiply(x, Product(changes + p, count, put.values + j * low, low, 1, slopes, count, low, 0), count)
+        j += 8
+    if terms.changes != 0:
+        change_scores(x, terms, put, powers, of, sight, count)
+        if terms.drop != 0:
+            draw_tile(x, terms, put, of, sight, count)
+    weigh(x, terms, put, sight, of.state, count)
+    if wanted & 1 != 0:
+        add_bias_slopes(x, terms, put, changes, of, sight, made.bias, at, count)
+    if wanted & 2 != 0:
+        give_sink_slopes(x, terms, put, of, made.sinks, at, count)
+    if terms.changes & 2 != 0:
+        bends = put.spare + 2 * 128 * 32
+        j = start
+        while j < stop:
+            bent = load(x, changes + j * count, count, x) * load(x, bends + j * count, count, x)
+            store(x, changes + j * count, bent)
+            j += one
     grown = put.values + 128 * low  # the gradients of the keys, and behind them those of the values
-    add_products(x, grown, high, changes, put.queries, some, sight, count)
-    add_products(x, grown + 128 * high, low, powers, put.slopes, some, sight, count)
+    add_products(x, grown, high, changes, put.queries, of.some, sight, count)
+    add_products(x, grown + 128 * high, low, powers, put.slopes, of.some, sight, count)
     keys, first = put.keys + start * high, changes + start * count
     c = 0
     while c < high:
@@ -152,43 +192,30 @@ def advance(x: Array, put: Tiles, some: int, state: int, sight: Sight, count: in
 
 @compiled
 def cpu(
-    q: Array,
-    k: Array,
-    v: Array,
-    y: Array,
-    dy: Array,
-    kept: Array,
-    scale: Array,
-    dq: Array,
-    dk: Array,
-    dv: Array,
+    given: Answered,
+    terms: ScoreTerms,
+    made: AttentionSlopes,
     scratch: Array,
-    at: Layout,
-    at_k: Layout,
-    at_v: Layout,
-    places: Integers,
-    begins: Integers,
-    room: int,
-    groups: int,
-    share: int,
-    deep: int,
-    wide: int,
-    left: int,
-    right: int,
+    at: AttentionPlaces,
+    reach: AttentionReach,
+    jobs: AttentionJobs,
+    sizes: AttentionSizes,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `width` are the heads."""
-    n = places.size // 3
-    factor = scale[0]
-    most = 16 if scale.itemsize == 8 else 32
-    given = Given(pointer(q), pointer(y), pointer(dy), pointer(kept))
-    k, v, x, dq, dk, dv = pointer(k), pointer(v), pointer(scratch), pointer(dq), pointer(dk), pointer(dv)
-    at, at_k, at_v = pointer(at), pointer(at_k), pointer(at_v)
+    n = at.units.size // 3
+    factor = terms.factors.numbers[0]
+    most = 16 if scratch.itemsize == 8 else 32
+    wanted = (1 if made.bias.size != 0 else 0) + (2 if made.sinks.size != 0 else 0)
+    given, terms, made, x = pointer(given), pointer(terms), pointer(made), pointer(scratch)
+    at_q, at_k, at_v = pointer(at.q), pointer(at.k), pointer(at.v)
+    groups, share, deep, wide = sizes
     high, low = (deep + 15) & -16, (wide + 15) & -16
+    inner = n if jobs.by_group != 0 else groups
     for u in range(lo, hi):
-        numbers = u * room
+        numbers = u * jobs.room
         state = numbers + 32
         keys = state + 96
         values = keys + 128 * high
@@ -196,23 +223,27 @@ def cpu(
         dvalues = dkeys + 128 * high
         scores = dvalues + 128 * low
         queries = scores + 2 * 128 * 32
-        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, queries, queries + 2 * 32 * high, state)
+        slopes = queries + 2 * 32 * high
+        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, queries, slopes, state, slopes + 2 * 32 * low)
         for c in range(32):
             store(x, numbers + c, each(x, c, 1))
-        for job in range(begins[u] * groups, begins[u + 1] * groups):
-            i = job // groups
-            group = job - i * groups
-            _, row, length = locate(at, places[i])
-            _, row_k, length_k = locate(at_k, places[n + i])
-            _, row_v, _ = locate(at_v, places[2 * n + i])
+        for job in range(jobs.begins[u] * inner, jobs.begins[u + 1] * inner):
+            i = job // inner
+            group = job - i * inner
+            if jobs.by_group != 0:
+                i, group = group, i
+            _, row, length = locate(at_q, at.units[i])
+            _, row_k, length_k = locate(at_k, at.units[n + i])
+            _, row_v, _ = locate(at_v, at.units[2 * n + i])
+            prefix = prefix_of(reach, i)
             block = 0
             while block < length_k:
                 size = at_most(length_k - block, 128)
                 for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    pack_row(k, a * deep, deep, x, keys + j * high, high, 1)
+                    pack_row(given.k, a * deep, deep, x, keys + j * high, high, 1)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    pack_row(v, a * wide, wide, x, values + j * low, low, 1)
+                    pack_row(given.v, a * wide, wide, x, values + j * low, low, 1)
                 whole = (size + 7) & -8
                 clear_rows(x, keys + size * high, (whole - size) * high)
                 clear_rows(x, values + size * low, (whole - size) * low)
@@ -223,111 +254,115 @@ def cpu(
                     while t < length:
                         count = most if length - t > 16 else 16
                         some = at_most(length - t, count)
-                        off = length_k - length + t - block
-                        start = at_least(off - left, 0)
-                        stop = at_most(size, off + some + right)
-                        if start < stop:
-                            start = start & -8
-                            masked = 1 if start < off + some - 1 - left or stop > off + right + 1 else 0
-                            sight = Sight(start, stop, off, left, right, masked, 0)
-                            of = Queries(row, t, some, head, width, state)
+                        sight = look(reach, prefix, block, size, length_k - length + t - block, some)
+                        if sight.start < sight.stop:
+                            of = Queries(row, t, some, head, width, state, i)
                             if count == 32:
-                                begin(given, x, at, factor, put, of, 32)
-                                advance(x, put, some, state, sight, 32)
+                                begin(given, x, at_q, factor, put, of, 32)
+                                advance(x, terms, put, of, sight, made, wanted, at_q, 32)
                             else:
-                                begin(given, x, at, factor, put, of, 16)
-                                advance(x, put, some, state, sight, 16)
+                                begin(given, x, at_q, factor, put, of, 16)
+                                advance(x, terms, put, of, sight, made, wanted, at_q, 16)
                             for c in range(some):
-                                a = ((row + along(at, t + c)) * width + head) * deep
-                                add_row(x, queries + c * high, dq, a, deep, factor)
+                                a = ((row + along(at_q, t + c)) * width + head) * deep
+                                add_row(x, queries + c * high, made.q, a, deep, factor)
                         t += count
                 for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    give_row(x, dkeys + j * high, dk, a * deep, deep)
+                    give_row(x, dkeys + j * high, made.k, a * deep, deep)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    give_row(x, dvalues + j * low, dv, a * wide, wide)
+                    give_row(x, dvalues + j * low, made.v, a * wide, wide)
                 block += 128
 
 
 def cuda(
-    q: Array,
-    k: Array,
-    v: Array,
-    y: Array,
-    dy: Array,
-    kept: Array,
-    scale: Array,
-    dq: Array,
-    dk: Array,
-    dv: Array,
+    given: Answered,
+    terms: ScoreTerms,
+    made: AttentionSlopes,
     scratch: Array,  # noqa: ARG001  of the host
-    at: Layout,
-    at_k: Layout,
-    at_v: Layout,
-    places: Integers,
-    begins: Integers,  # noqa: ARG001  of the host
-    room: int,  # noqa: ARG001  of the host
-    groups: int,
-    share: int,
-    deep: int,
-    wide: int,
-    left: int,
-    right: int,
+    at: AttentionPlaces,
+    reach: AttentionReach,
+    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    sizes: AttentionSizes,
     width: int,
 ) -> None:
-    """All queries, and then all keys, a block each, whose threads share what those meet, and then the columns."""
+    """All queries, then all keys, a block each, whose threads share what those meet; then the rows of the table."""
+    q, k, v, y, dy, kept = given
     parts = natural(gpu.shared.array(128, q.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
-    n = at.cum.size - 1
-    factor = scale[0]
+    n = at.q.cum.size - 1
+    groups, share, deep, wide = sizes
+    factor = terms.factors.numbers[0]
     r = gpu.blockIdx.x
-    while r < at.cum[n]:
-        i, t, row = find(at, r)
-        _, row_k, length = locate(at_k, places[n + i])
-        _, row_v, _ = locate(at_v, places[2 * n + i])
-        p = t + length - (at.cum[i + 1] - at.cum[i])
-        start = p - left if p > left else 0
-        stop = p + right + 1 if p + right + 1 < length else length
+    while r < at.q.cum[n]:
+        i, t, row = find(at.q, r)
+        _, row_k, length = locate(at.k, at.units[n + i])
+        _, row_v, _ = locate(at.v, at.units[2 * n + i])
+        p = t + length - (at.q.cum[i + 1] - at.q.cum[i])
+        prefix = prefix_of(reach, i)
+        start = 0 if prefix > 0 else first_seen(reach, p)
+        stop = at_most(length, at_least(last_seen(reach, p) + 1, prefix))
         head = row * width
         for group in range(groups):
             for _ in range(share):
+                own = head - row * width
                 mean = dot(y, head * wide, dy, head * wide, wide)
                 column = 0
-                while column < deep:  # the same turns for the whole block, which waits for each other below
-                    total = q.dtype.type(0)
+                while column < at_least(
+                    deep, 1
+                ):  # the same turns for the whole block, which waits for each other below
+                    total, far = q.dtype.type(0), q.dtype.type(0)
                     c = column + me
                     block = start
                     while block < stop:
                         j = block + me
                         if j < stop:
-                            a = (row_k + along(at_k, j)) * groups + group
-                            score = dot(q, head * deep, k, a * deep, deep) * factor
-                            power = exp(score - kept[2 * head]) * kept[2 * head + 1]
-                            a = (row_v + along(at_v, j)) * groups + group
-                            parts[me] = power * (dot(dy, head * wide, v, a * wide, wide) - mean)
+                            parts[me] = q.dtype.type(0)
+                            if sees(reach, prefix, p, j):
+                                a = (row_k + along(at.k, j)) * groups + group
+                                score, slope = score_of(q, head * deep, k, a * deep, deep, terms, own, t, p, j)
+                                power = exp(score - kept[2 * head]) * kept[2 * head + 1]
+                                a = (row_v + along(at.v, j)) * groups + group
+                                change = dot(dy, head * wide, v, a * wide, wide) * weight_of(q, terms, i, own, t, j)
+                                parts[me] = power * (change - mean)
+                                far += parts[me] * q.dtype.type(p - j if p > j else j - p)
+                                parts[me] *= slope
                         gpu.syncthreads()
                         if c < deep:
                             for b in range(threads):
                                 if block + b < stop:
-                                    a = (row_k + along(at_k, block + b)) * groups + group
+                                    a = (row_k + along(at.k, block + b)) * groups + group
                                     total += parts[b] * k[a * deep + c]
                         gpu.syncthreads()
                         block += threads
                     if c < deep:
-                        dq[head * deep + c] = total * factor
+                        made.q[head * deep + c] = total * factor
+                    if made.sinks.size != 0 and column == 0 and me == 0 and kept[2 * head + 1] != 0:
+                        made.sinks[head] = -exp(terms.sinks[own] - kept[2 * head]) * kept[2 * head + 1] * mean
+                    if terms.form == 2 and made.bias.size != 0 and column == 0:
+                        parts[me] = far
+                        gpu.syncthreads()
+                        if me == 0:
+                            total = q.dtype.type(0)
+                            for b in range(threads):
+                                total += parts[b]
+                            made.bias[head] = -total
+                        gpu.syncthreads()
                     column += threads
                 head += 1
         r += gpu.gridDim.x
     r = gpu.blockIdx.x
-    while r < at_k.cum[n]:
-        i, j, row_k = find(at_k, r)
-        _, row, length = locate(at, places[i])
-        _, row_v, _ = locate(at_v, places[2 * n + i])
-        row_v += along(at_v, j)
-        p = j + length - (at_k.cum[i + 1] - at_k.cum[i])  # the query that stands here
-        start = p - right if p > right else 0
-        stop = p + left + 1 if p + left + 1 < length else length
+    while r < at.k.cum[n]:
+        i, j, row_k = find(at.k, r)
+        _, row, length = locate(at.q, at.units[i])
+        _, row_v, _ = locate(at.v, at.units[2 * n + i])
+        row_v += along(at.v, j)
+        shift = at.k.cum[i + 1] - at.k.cum[i] - length  # query t stands at t + shift
+        prefix = prefix_of(reach, i)
+        start, stop = 0, length
+        if prefix == 0:
+            start, stop = at_least(j - reach.right - shift, 0), at_most(j + reach.left - shift + 1, length)
         for group in range(groups):
             own, other = row_k * groups + group, row_v * groups + group
             column = 0
@@ -340,16 +375,22 @@ def cuda(
                         t = block + me
                         head = group * share + shared_by
                         if t < stop:
-                            a = (row + along(at, t)) * width + head
-                            score = dot(q, a * deep, k, own * deep, deep) * factor
-                            parts[me] = exp(score - kept[2 * a]) * kept[2 * a + 1]
-                            if column < deep:
-                                change = dot(dy, a * wide, v, other * wide, wide) - dot(y, a * wide, dy, a * wide, wide)
-                                parts[me] *= change
+                            parts[me] = q.dtype.type(0)
+                            if sees(reach, prefix, t + shift, j):
+                                a = (row + along(at.q, t)) * width + head
+                                score, slope = score_of(q, a * deep, k, own * deep, deep, terms, head, t, t + shift, j)
+                                power = exp(score - kept[2 * a]) * kept[2 * a + 1]
+                                weight = weight_of(q, terms, i, head, t, j)
+                                if column < deep:
+                                    change = dot(dy, a * wide, v, other * wide, wide) * weight
+                                    mean = dot(y, a * wide, dy, a * wide, wide)
+                                    parts[me] = power * (change - mean) * slope
+                                else:
+                                    parts[me] = power * weight
                         gpu.syncthreads()
                         for b in range(threads):
                             if block + b < stop:
-                                a = (row + along(at, block + b)) * width + head
+                                a = (row + along(at.q, block + b)) * width + head
                                 if column < deep:
                                     if c < deep:
                                         total += parts[b] * q[a * deep + c]
@@ -359,11 +400,37 @@ def cuda(
                     block += threads
                 if column < deep:
                     if c < deep:
-                        dk[own * deep + c] = total * factor
+                        made.k[own * deep + c] = total * factor
                 elif c < deep + wide:
-                    dv[other * wide + c - deep] = total
+                    made.v[other * wide + c - deep] = total
                 column = deep if column < deep <= column + threads else column + threads
+        r += gpu.gridDim.x
+    if terms.form != 1 or made.bias.size == 0:
+        return
+    r = gpu.blockIdx.x
+    while r < width * terms.rows:  # a query of a head in the table, of all sequences that are so long
+        head = r // terms.rows
+        t = r - head * terms.rows
+        group = head // share
+        j = me
+        while j < terms.columns:
+            total = q.dtype.type(0)
+            for i in range(n):
+                _, row, length = locate(at.q, at.units[i])
+                _, row_k, length_k = locate(at.k, at.units[n + i])
+                _, row_v, _ = locate(at.v, at.units[2 * n + i])
+                p = t + length_k - length
+                if t < length and j < length_k and sees(reach, prefix_of(reach, i), p, j):
+                    a = (row + along(at.q, t)) * width + head
+                    b = ((row_k + along(at.k, j)) * groups + group) * deep
+                    score, _ = score_of(q, a * deep, k, b, deep, terms, head, t, p, j)
+                    power = exp(score - kept[2 * a]) * kept[2 * a + 1]
+                    b = ((row_v + along(at.v, j)) * groups + group) * wide
+                    change = dot(dy, a * wide, v, b, wide) * weight_of(q, terms, i, head, t, j)
+                    total += power * (change - dot(y, a * wide, dy, a * wide, wide))
+            made.bias[r * terms.columns + j] = total
+            j += threads
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 11))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 15))

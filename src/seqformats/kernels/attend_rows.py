@@ -1,51 +1,64 @@
 """Attention along every sequence: for every query the mean of the values, weighted by the softmax of its scores.
 
-``q`` and ``out`` hold the queries in a layout, `width` heads an item, `deep` and `wide` numbers each; ``k`` and ``v``
-the keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the
-product of a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys
-from ``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of
-the sum of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
+The arguments are the named tuples of `operations.attention_rows`, which tell the shapes.  A score is the product of a
+query and a key times the scale, then bent below the soft cap, ``cap * tanh(score / cap)``, then added to the bias.
+Query t, which stands at ``p = t + keys - queries``, sees the keys from ``p - left`` to ``p + right`` that are in its
+chunk, and those of the prefix.  A sink is one more score, whose value is zero.  Dropout comes after the softmax.
 
-``places`` has three rows of n: the unit of each sequence in the layouts of q, k and v.  Work is cut into ``jobs``,
-pairs of a sequence and the first of 256 of its queries, each for every head; unit u does those from ``begins[u]`` on,
-of all heads, and has ``room`` numbers of ``scratch`` to itself.
+Work is cut into pairs of a sequence and the first of 256 of its queries, each for every head; unit u does those from
+``begins[u]`` on, of all heads, and has ``room`` numbers of ``scratch`` to itself; `width` are the heads.
 
 Softmax as the keys come: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018; M. N. Rabe and
 C. Staats, Self-attention does not need O(n^2) memory, 2021; T. Dao and others, FlashAttention, 2022.  Of 32 queries, or
 16, each has a lane, and they meet the keys one after the other, in blocks of 128 whose powers are added up in float32.
+The soft cap: Gemma 2, 2024.  Slopes as a bias: O. Press, N. Smith and M. Lewis, ALiBi, 2022.  Sinks: G. Xiao and
+others, Efficient streaming language models with attention sinks, 2024.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..operations.attention_rows import (
+    Attended,
+    Attention,
+    AttentionJobs,
+    AttentionPlaces,
+    AttentionReach,
+    AttentionSizes,
+    ScoreTerms,
+)
 from .parts import (
     CALCULATES,
     FLOATS,
     Array,
-    Integers,
     KernelSpec,
     Layout,
     Product,
     Queries,
-    Sight,
     Tiles,
     alike,
     along,
     at_least,
     at_most,
+    change_scores,
     choose,
     clear_rows,
     compiled,
-    dot,
+    draw_tile,
     each,
+    first_seen,
     give_row,
     in_lanes,
+    last_seen,
     load,
     locate,
+    look,
     mirror,
     multiply,
     pack_row,
     pointer,
+    prefix_of,
+    seen_lanes,
     store,
     unknown,
 )
@@ -54,11 +67,12 @@ from .parts import exp as exponential
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
     from .parts.gpu import exp, gpu, natural
+    from .parts.meeting import score_of, sees, weight_of
 
 
 @in_lanes
-def begin(q: Array, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, count: int) -> None:
-    """Bring queries into lanes."""
+def begin(q: Array, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, clear: int, count: int) -> None:
+    """Bring queries into lanes, with sums of zero where `clear` is 1."""
     high, low, c = put.high, put.low, 0
     while c < count:
         if c < of.some:
@@ -68,19 +82,23 @@ def begin(q: Array, x: Array, at: Layout, factor: float, put: Tiles, of: Queries
             clear_rows(x, put.queries + c * high, high)
         c += 1
     mirror(x, put.queries, count, high, x, of.state)
+    if clear != 0:
+        clear_rows(x, of.state + high * count, low * count)
     store(x, of.state + (high + low) * count, each(x, -math.inf, count))
     store(x, of.state + (high + low + 1) * count, each(x, 0, count))
 
 
 @in_lanes
-def advance(x: Array, put: Tiles, state: int, sight: Sight, count: int) -> None:
+def advance(x: Array, terms: ScoreTerms, put: Tiles, of: Queries, sight: Any, count: int) -> None:
     """Let queries in lanes see some keys of a block."""
-    high, low, scores, start, stop = put.high, put.low, put.scores, sight.start, sight.stop
+    high, low, scores, state, start, stop = put.high, put.low, put.scores, of.state, sight.start, sight.stop
     one = unknown(1)
     j = start
     while j < stop:
         multiply(x, Product(scores + j * count, count, put.keys + j * high, high, 1, state, count, high, 0), count)
         j += 8
+    if terms.changes != 0:
+        change_scores(x, terms, put, scores, of, sight, count)
     best = state + (high + low) * count
     before = load(x, best, count, x)
     top, other = before, before
@@ -89,11 +107,7 @@ def advance(x: Array, put: Tiles, state: int, sight: Sight, count: int) -> None:
         lanes = load(x, put.numbers, count, x)
         j = start
         while j < stop:
-            value = load(x, scores + j * count, count, x)
-            from_ = at_most(at_least(j - sight.off - sight.right, 0), count)
-            to = at_most(at_least(j - sight.off + sight.left, -1), count)
-            seen = (lanes > each(x, from_ - 1, count)) & (lanes < each(x, to + 1, count))
-            value = choose(seen, value, least)
+            value = choose(seen_lanes(lanes, x, sight, j, count), load(x, scores + j * count, count, x), least)
             store(x, scores + j * count, value)
             top = choose(value > top, value, top)
             j += one
@@ -118,6 +132,14 @@ def advance(x: Array, put: Tiles, state: int, sight: Sight, count: int) -> None:
         total += power
         store(x, scores + j * count, power)
         j += one
+    if terms.drop != 0:
+        draw_tile(x, terms, put, of, sight, count)
+        factors = put.spare + 3 * 128 * 32
+        j = start
+        while j < stop:
+            kept = load(x, scores + j * count, count, x) * load(x, factors + j * count, count, x)
+            store(x, scores + j * count, kept)
+            j += one
     sums = state + high * count
     if sight.fresh == 0:
         shrunk = exponential(before - top)
@@ -135,7 +157,7 @@ def advance(x: Array, put: Tiles, state: int, sight: Sight, count: int) -> None:
 
 
 @in_lanes
-def finish(x: Array, out: Array, kept: Array, at: Layout, put: Tiles, of: Queries, count: int) -> None:
+def finish(x: Array, made: Attention, terms: ScoreTerms, at: Layout, put: Tiles, of: Queries, count: int) -> None:
     """Write the results of queries in lanes."""
     low, wide = put.low, put.wide
     sums = of.state + put.high * count
@@ -143,163 +165,153 @@ def finish(x: Array, out: Array, kept: Array, at: Layout, put: Tiles, of: Querie
     top, total = load(x, best, count, x), load(x, best + count, count, x)
     zero, one = each(x, 0, count), each(x, 1, count)
     nothing = total == zero
+    factor = one
+    if terms.sunk != 0:
+        sink = each(x, terms.sinks[of.head], count)
+        higher = choose(sink > top, sink, top)
+        higher = choose(higher == each(x, -math.inf, count), zero, higher)
+        factor = exponential(top - higher)
+        total = total * factor + exponential(sink - higher)
+        top = higher
     inverse = choose(nothing, zero, one / choose(nothing, one, total))
     store(x, best, choose(nothing, zero, top))
     store(x, best + count, inverse)
+    factor = factor * inverse
     c = 0
     while c < low:
-        store(x, sums + c * count, choose(nothing, zero, load(x, sums + c * count, count, x) * inverse))
+        store(x, sums + c * count, choose(nothing, zero, load(x, sums + c * count, count, x) * factor))
         c += 1
     mirror(x, sums, low, count, x, put.queries)
     c = 0
     while c < of.some:
         row = (of.first + along(at, of.t + c)) * of.heads + of.head
-        give_row(x, put.queries + c * low, out, row * wide, wide)
-        store(kept, 2 * row, load(x, best + c, 1, x))
-        store(kept, 2 * row + 1, load(x, best + count + c, 1, x))
+        give_row(x, put.queries + c * low, made.out, row * wide, wide)
+        store(made.kept, 2 * row, load(x, best + c, 1, x))
+        store(made.kept, 2 * row + 1, load(x, best + count + c, 1, x))
         c += 1
 
 
 @compiled
 def cpu(
-    q: Array,
-    k: Array,
-    v: Array,
-    scale: Array,
-    out: Array,
-    kept: Array,
+    given: Attended,
+    terms: ScoreTerms,
+    made: Attention,
     scratch: Array,
-    at: Layout,
-    at_k: Layout,
-    at_v: Layout,
-    places: Integers,
-    jobs: Integers,
-    begins: Integers,
-    room: int,
-    groups: int,
-    share: int,
-    deep: int,
-    wide: int,
-    left: int,
-    right: int,
+    at: AttentionPlaces,
+    reach: AttentionReach,
+    jobs: AttentionJobs,
+    sizes: AttentionSizes,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `width` are the heads."""
-    n = places.size // 3
-    factor = scale[0]
-    most = 16 if scale.itemsize == 8 else 32
-    q, k, v, out, kept, x = pointer(q), pointer(k), pointer(v), pointer(out), pointer(kept), pointer(scratch)
-    at, at_k, at_v = pointer(at), pointer(at_k), pointer(at_v)
+    """Units `lo` to `hi`."""
+    n = at.units.size // 3
+    factor = terms.factors.numbers[0]
+    most = 16 if scratch.itemsize == 8 else 32
+    given, terms, made, x = pointer(given), pointer(terms), pointer(made), pointer(scratch)
+    at_q, at_k, at_v = pointer(at.q), pointer(at.k), pointer(at.v)
+    groups, share, deep, wide = sizes
     high, low = (deep + 15) & -16, (wide + 15) & -16
     for u in range(lo, hi):
-        numbers = u * room
+        numbers = u * jobs.room
         keys = numbers + 32
         values = keys + 128 * high
         scores = values + 128 * low
         rows = scores + 128 * 32
-        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, rows, rows, rows + 32 * at_least(high, low))
+        states = rows + 32 * at_least(high, low)
+        spare = states + 256 * (high + low + 2)
+        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, rows, rows, states, spare)
         for c in range(32):
             store(x, numbers + c, each(x, c, 1))
-        for job in range(begins[u] * width, begins[u + 1] * width):
+        for job in range(jobs.begins[u] * width, jobs.begins[u + 1] * width):
             w = job // width
             head = job - w * width
             group = head // share
-            i, begun = jobs[2 * w], jobs[2 * w + 1]
-            _, row, length = locate(at, places[i])
-            _, row_k, length_k = locate(at_k, places[n + i])
-            _, row_v, _ = locate(at_v, places[2 * n + i])
+            i, begun = jobs.places[2 * w], jobs.places[2 * w + 1]
+            _, row, length = locate(at_q, at.units[i])
+            _, row_k, length_k = locate(at_k, at.units[n + i])
+            _, row_v, _ = locate(at_v, at.units[2 * n + i])
             queries = at_most(length - begun, 256)
             shift = begun + length_k - length
+            prefix = prefix_of(reach, i)
+            clear = 1 if reach.chunk != 0 or prefix > 0 else 0
             t = 0
             while t < queries:
                 count = most if queries - t > 16 else 16
-                state = put.states + t * (high + low + 2)
-                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state)
+                state = states + t * (high + low + 2)
+                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state, i)
                 if count == 32:
-                    begin(q, x, at, factor, put, of, 32)
+                    begin(given.q, x, at_q, factor, put, of, clear, 32)
                 else:
-                    begin(q, x, at, factor, put, of, 16)
+                    begin(given.q, x, at_q, factor, put, of, clear, 16)
                 t += count
-            block = at_least(shift - left, 0) & -128
-            to = at_most(length_k, shift + queries + right)
+            lowest = first_seen(reach, shift) & -128
+            to = at_most(length_k, at_least(last_seen(reach, shift + queries - 1) + 1, prefix))
+            block = 0 if prefix > 0 else lowest
             while block < to:
                 size = at_most(length_k - block, 128)
                 for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    pack_row(k, a * deep, deep, x, keys + j * high, high, 1)
+                    pack_row(given.k, a * deep, deep, x, keys + j * high, high, 1)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    pack_row(v, a * wide, wide, x, values + j * low, low, 1)
+                    pack_row(given.v, a * wide, wide, x, values + j * low, low, 1)
                 clear_rows(x, keys + size * high, (((size + 7) & -8) - size) * high)
                 t = 0
                 while t < queries:
                     count = most if queries - t > 16 else 16
                     some = at_most(queries - t, count)
-                    off = shift + t - block
-                    fresh = 1 if block == 0 or off >= left else 0
-                    start = at_least(off - left, 0)
-                    stop = at_most(size, off + some + right)
-                    if start < stop:
-                        start = start & -8
-                        masked = 1 if start < off + some - 1 - left or stop > off + right + 1 else 0
-                        sight = Sight(start, stop, off, left, right, masked, fresh)
-                        state = put.states + t * (high + low + 2)
+                    sight = look(reach, prefix, block, size, shift + t - block, some)
+                    if sight.start < sight.stop:
+                        of = Queries(row, begun + t, some, head, width, states + t * (high + low + 2), i)
                         if count == 32:
-                            advance(x, put, state, sight, 32)
+                            advance(x, terms, put, of, sight, 32)
                         else:
-                            advance(x, put, state, sight, 16)
+                            advance(x, terms, put, of, sight, 16)
                     t += count
                 block += 128
+                if block >= prefix:
+                    block = at_least(block, lowest)
             t = 0
             while t < queries:
                 count = most if queries - t > 16 else 16
-                state = put.states + t * (high + low + 2)
-                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state)
+                state = states + t * (high + low + 2)
+                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state, i)
                 if count == 32:
-                    finish(x, out, kept, at, put, of, 32)
+                    finish(x, made, terms, at_q, put, of, 32)
                 else:
-                    finish(x, out, kept, at, put, of, 16)
+                    finish(x, made, terms, at_q, put, of, 16)
                 t += count
 
 
 def cuda(
-    q: Array,
-    k: Array,
-    v: Array,
-    scale: Array,
-    out: Array,
-    kept: Array,
+    given: Attended,
+    terms: ScoreTerms,
+    made: Attention,
     scratch: Array,  # noqa: ARG001  of the host
-    at: Layout,
-    at_k: Layout,
-    at_v: Layout,
-    places: Integers,
-    jobs: Integers,  # noqa: ARG001  of the host
-    begins: Integers,  # noqa: ARG001  of the host
-    room: int,  # noqa: ARG001  of the host
-    groups: int,
-    share: int,
-    deep: int,
-    wide: int,
-    left: int,
-    right: int,
+    at: AttentionPlaces,
+    reach: AttentionReach,
+    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    sizes: AttentionSizes,
     width: int,
 ) -> None:
     """All queries, a block each, whose threads share the keys, and then the columns."""
+    q, k, v, out, kept = given.q, given.k, given.v, made.out, made.kept
     parts = natural(gpu.shared.array(128, q.dtype))
+    weights = natural(gpu.shared.array(128, q.dtype))  # the same after dropout
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
-    n = at.cum.size - 1
-    factor = scale[0]
+    n = at.q.cum.size - 1
+    groups, share, deep, wide = sizes
     r = gpu.blockIdx.x
-    while r < at.cum[n]:
-        i, t, row = find(at, r)
-        _, row_k, length = locate(at_k, places[n + i])
-        _, row_v, _ = locate(at_v, places[2 * n + i])
-        p = t + length - (at.cum[i + 1] - at.cum[i])
-        start = p - left if p > left else 0
-        stop = p + right + 1 if p + right + 1 < length else length
+    while r < at.q.cum[n]:
+        i, t, row = find(at.q, r)
+        _, row_k, length = locate(at.k, at.units[n + i])
+        _, row_v, _ = locate(at.v, at.units[2 * n + i])
+        p = t + length - (at.q.cum[i + 1] - at.q.cum[i])
+        prefix = prefix_of(reach, i)
+        start = 0 if prefix > 0 else first_seen(reach, p)
+        stop = at_most(length, at_least(last_seen(reach, p) + 1, prefix))
         head = 0
         for group in range(groups):
             for _ in range(share):
@@ -307,8 +319,10 @@ def cuda(
                 top = q.dtype.type(-math.inf)
                 j = start + me
                 while j < stop:
-                    score = dot(q, own, k, ((row_k + along(at_k, j)) * groups + group) * deep, deep) * factor
-                    top = score if score > top else top
+                    if sees(reach, prefix, p, j):
+                        a = ((row_k + along(at.k, j)) * groups + group) * deep
+                        score, _ = score_of(q, own, k, a, deep, terms, head, t, p, j)
+                        top = score if score > top else top
                     j += threads
                 parts[me] = top
                 gpu.syncthreads()
@@ -320,6 +334,8 @@ def cuda(
                     half >>= 1
                 top = parts[0]
                 gpu.syncthreads()  # before the memory is used again
+                if terms.sunk != 0 and terms.sinks[head] > top:
+                    top = terms.sinks[head]
                 if top == q.dtype.type(-math.inf):
                     top = q.dtype.type(0)
                 column = 0
@@ -331,18 +347,24 @@ def cuda(
                     while block < stop:
                         j = block + me
                         if j < stop:
-                            score = dot(q, own, k, ((row_k + along(at_k, j)) * groups + group) * deep, deep) * factor
-                            parts[me] = exp(score - top)
+                            a = ((row_k + along(at.k, j)) * groups + group) * deep
+                            parts[me] = q.dtype.type(0)
+                            if sees(reach, prefix, p, j):
+                                score, _ = score_of(q, own, k, a, deep, terms, head, t, p, j)
+                                parts[me] = exp(score - top)
+                            weights[me] = parts[me] * weight_of(q, terms, i, head, t, j)
                         gpu.syncthreads()
                         for b in range(threads):
                             if block + b < stop:
                                 total += parts[b]
                                 if c < wide:
-                                    a = ((row_v + along(at_v, block + b)) * groups + group) * wide
-                                    value += parts[b] * v[a + c]
+                                    a = ((row_v + along(at.v, block + b)) * groups + group) * wide
+                                    value += weights[b] * v[a + c]
                         gpu.syncthreads()
                         block += threads
                     nothing = total == 0
+                    if terms.sunk != 0:
+                        total += exp(terms.sinks[head] - top)
                     if c < wide:
                         out[(row * width + head) * wide + c] = q.dtype.type(0) if nothing else value / total
                     if me == 0:
@@ -354,4 +376,4 @@ def cuda(
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 7))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 9))

@@ -8,7 +8,7 @@ JAX knows.  What *calculates* is a formula over the sequences, see `launch.formu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -186,10 +186,27 @@ def _on_host(
     structure: Sequences | None,
 ) -> None:
     """On the host, for values that are known and that no formula is for."""
-    if any(isinstance(x, tuple) for x in (*inputs, *outputs)):
-        raise TRACED("this works where arrays have values on the host; call it outside of JAX's transforms")
-    given = tuple([x if isinstance(x, np.ndarray) else _values(library, x) for x in inputs])
-    made = tuple([np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank) for x in outputs])
-    kernel.start(NUMPY, given, made, args, size, structure, work)
-    for out, x in zip(outputs, made, strict=True):
+    given = tuple([_mapped(x, lambda part: _values(library, part)) for x in inputs])
+    cells: list[tuple[Any, Array]] = []
+
+    def opened(x: Any) -> Array:
+        values = np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank)
+        cells.append((x, values))
+        return values
+
+    made = tuple([_mapped(x, opened) for x in outputs])
+    if any(isinstance(x, tuple) for x in (*given, *made)):
+        assert work is not None
+        kernel.start_named(NUMPY, given, made, args, size, work, structure)
+    else:
+        kernel.start(NUMPY, given, made, args, size, structure, work)
+    for out, x in cells:
         out.write(x)  # of the host still, so that a kernel may ask for its values
+
+
+def _mapped(x: Any, change: Callable[[Any], Array]) -> Any:
+    """An array that `change` makes of another, or a named tuple of such; what is of the host already stays."""
+    if isinstance(x, tuple):
+        kind: Any = type(x)
+        return kind(*[_mapped(part, change) for part in x])
+    return x if isinstance(x, (int, np.integer, np.ndarray)) else change(x)

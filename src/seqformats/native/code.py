@@ -309,6 +309,7 @@ _OTHER_PARTS = (
     "layout.py",
     "beam/rows.py",
     "ctc/rows.py",
+    "operations/attention_rows.py",
     "native/objects.py",
     "native/signature.py",
 )

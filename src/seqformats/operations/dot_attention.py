@@ -7,46 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, frozen, library_of
+from ..arrays import Array, adopt, frozen, library_of
 from ..arrays.dtypes import HALF
-from ..converters.convert import restored, rows_of
 from ..converters.layouts import at_least
-from ..errors import (
-    COUNTS,
-    DEVICES,
-    DTYPE,
-    KIND,
-    LEVELS,
-    MIXED,
-    RANGE,
-    SHAPE,
-    UNLIKE,
-    said,
-)
-from ..formats import Encoding, Ragged
+from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, said
+from ..formats import Encoding
 from ..formats.encoding import shown
-from ..formats.leaves import without_data
-from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Pullback, each_gradient, operands_of, operation
-from ..launch.kernel import Work, kernel
-from ..launch.threads import num_threads
-from .annotations import B, Batch
-from .options import number
-from .over import in_one_array, name_of, rows_like, scratch
-
-attend_rows, attend_back = kernel("attend_rows"), kernel("attend_back")
+from ..formats.structure import same_levels
+from ..gradients.operation import Call, each_gradient, operands_of, operation
+from .annotations import B, Batch, Counts
+from .attention_call import AttentionCall, Choices, heads_of
+from .attention_rows import NO_BIAS, SLOPES, TABLE
+from .attention_second import second_order
+from .options import check_places, key_of, number, share
+from .over import name_of
+from .rearrange import per_sequence
 
 FLOATS = (*HALF, "float32", "float64")
 ALL = 1 << 61
 """So many keys to a side are all that there are."""
-QUERIES = 256
-"""How many queries of a sequence the kernel takes at a time: its jobs are cut at these."""
-KEYS, LANES = 128, 32
-"""How many keys it keeps, and how many queries lie side by side."""
-FEW = 1 << 16
-"""Scores, below which there is no work for several threads."""
-ALIGNED = 64
-"""Bytes at whose multiples vectors are best read."""
 
 
 @operation
@@ -58,6 +37,13 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     window: int | tuple[int | None, int | None] | None = None,
+    chunk: int | None = None,
+    prefix: Counts | None = None,
+    softcap: float | None = None,
+    bias: Array | None = None,
+    sinks: Array | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
 ) -> Call[B]:
     """Scaled dot-product attention along every (innermost) sequence, without padding.
 
@@ -79,6 +65,24 @@ def attention(
     window : int or a pair (left, right), optional
         A query at p sees the keys from ``p - left`` to ``p + right`` alone; an int is both, None or -1 in a pair is no
         limit.
+    chunk : int, optional
+        Each sequence is cut into chunks of so many keys; a query at p sees those of the chunk that p is in, as far as
+        `causal` and `window` allow.
+    prefix : int or n integers, optional
+        So many keys at the beginning of each sequence are seen by all of its queries, whatever else is said: with
+        `causal` a prefix language model.
+    softcap : float, optional
+        Scores become ``softcap * tanh(score / softcap)``, before `bias` is added.
+    bias : array (heads, t, m) or (heads,), optional
+        A table whose number ``[h, i, j]`` is added to the score of query i and key j of each sequence, for head h, at
+        least as long as the longest sequences; or slopes (ALiBi): ``slope * abs(p - j)`` is subtracted.
+    sinks : array (heads,), optional
+        One more score for each query of a head, whose value is zero: it takes its share of the weights.
+    dropout : float
+        The part of the weights that is dropped, from 0 to 1, in steps of 1 / 65,536; the others are scaled so that
+        their expected sum stays the same.
+    seed : int, optional
+        From 0 to 2^63 - 1, what `dropout` draws by; needed where that is above 0.
 
     Returns
     -------
@@ -91,9 +95,10 @@ def attention(
     TypeError
         For items that are no floats.
     StructureError
-        For sequences, shapes or dtypes that do not fit each other.
+        For sequences, shapes or dtypes that do not fit each other, and for a negative `prefix`.
     ConversionError
-        For a `window` below -1 and a `scale` that is no finite number.
+        For a `window` below -1, a `chunk` below 1, a `scale` or `softcap` that is no finite number, a `softcap` that is
+        not above 0, a `dropout` that is no part, or one without a `seed`.
     DeviceError
         If the arrays belong to different libraries or devices.
 
@@ -107,9 +112,15 @@ def attention(
     Scores are never kept: keys come in blocks, and what was added up before is scaled when a larger score comes
     (Milakov and Gimelshein, 2018; Rabe and Staats, 2021; Dao et al., FlashAttention, 2022), so memory grows with the
     items alone.
-    Half precision is calculated in float32.  The gradient, of `q`, `k` and `v`, calculates the scores again (Dao,
-    FlashAttention-2, 2023); the order of its sums, as that of the results, does not depend on the threads or on
-    neighbours.  A second derivative makes the scores of each sequence at once.
+    Half precision is calculated in float32.  The gradient, of `q`, `k`, `v`, `bias` and `sinks`, calculates the scores
+    again (Dao, FlashAttention-2, 2023); the order of its sums, as that of the results, does not depend on the threads
+    or, but for `bias` and `sinks`, on neighbours.  A second derivative makes the scores of each sequence at once.
+
+    What dropout draws depends on the seed, the number of the sequence, the head and the places of query and key alone,
+    so the gradient draws the same again (Philox; Salmon et al., 2011).
+
+    A soft cap is that of Gemma 2 (2024), slopes are those of Press et al., ALiBi, 2022, sinks those of Xiao et al.,
+    2024, as GPT-OSS learns them, chunks those of Llama 4 (2025).
 
     As in every product of matrices, an infinity or NaN in a value may come into rows that do not see it.
 
@@ -130,12 +141,103 @@ def attention(
     if not isinstance(causal, (bool, np.bool_)):
         raise KIND(f"causal must be True or False, not {said(causal)}")
     left, right = _limits(window)
-    item = own[0].item_shape
-    factor = 1 / math.sqrt(max(item[-1], 1)) if scale is None else number(scale, "scale")
+    factor = 1 / math.sqrt(max(own[0].item_shape[-1], 1)) if scale is None else number(scale, "scale")
     if not math.isfinite(factor):
         raise RANGE(f"scale must be finite, not {said(scale)}")
-    call = _Attention(own, name, (left, 0 if causal else right), factor)
-    return Call(own, call.rule, operands[0].result, each_gradient(operands), call.second_order)
+    choices = Choices(factor, left, 0 if causal else right)
+    extras: list[Array] = []
+    if dropout or not (
+        chunk is None and prefix is None and softcap is None and bias is None and sinks is None and seed is None
+    ):
+        choices = _with_places(choices, own, chunk, prefix)._replace(cap=_cap(softcap))
+        choices = _with_dropout(choices, own, dropout, seed)
+        extras = _extras(own, name, bias, sinks)
+        choices = choices._replace(form=_form(bias), sunk=sinks is not None)
+    given = (*own, *extras)
+    call = AttentionCall(given, name, choices)
+    of_batches = each_gradient(operands)
+
+    def gradient(slopes: Any) -> Any:
+        return (*of_batches(slopes[:3]), *slopes[3:])
+
+    return Call(given, call.rule, operands[0].result, gradient, lambda x, dy: second_order(call, x, dy))
+
+
+def _with_places(choices: Choices, own: Any, chunk: object, prefix: Any) -> Choices:
+    """The options with chunks and prefixes."""
+    if chunk is not None:
+        choices = choices._replace(chunk=min(at_least(chunk, "chunk", 1), ALL))
+    if prefix is not None:
+        keys = own[1]._structure
+        counts = per_sequence(prefix, keys.n, "prefix")
+        if (counts < 0).any():
+            raise ARGUMENT(f"prefix must not be negative, but one is {counts.min()}")
+        choices = choices._replace(prefixes=frozen(np.minimum(counts, keys.lengths)))
+    return choices
+
+
+def _cap(softcap: object) -> float:
+    """The soft cap, 0 for none."""
+    if softcap is None:
+        return 0.0
+    cap = number(softcap, "softcap")
+    if not (math.isfinite(cap) and cap > 0):
+        raise RANGE(f"softcap must be finite and above 0, not {said(softcap)}")
+    return cap
+
+
+def _with_dropout(choices: Choices, own: Any, dropout: object, seed: object) -> Choices:
+    """The options with dropout."""
+    part = share(dropout, "dropout")
+    key = 0 if seed is None else key_of(seed)
+    if not part:
+        return choices
+    if seed is None:
+        raise TOGETHER("dropout draws random numbers; say seed=")
+    for x in own[:2]:
+        check_places(x._structure)
+    return choices._replace(dropout=part, seed=key)
+
+
+def _form(bias: Any) -> int:
+    """What a bias is."""
+    if bias is None:
+        return NO_BIAS
+    return SLOPES if len(bias.shape) == 1 else TABLE
+
+
+def _extras(own: Any, name: str, bias: object, sinks: object) -> list[Array]:
+    """The bias and the sinks, as far as there are some, as arrays that go with the queries."""
+    q, k = own[:2]
+    heads, made = heads_of(q), []
+    if bias is not None:
+        x = _beside(q, name, bias, "bias")
+        least = (heads, q._structure.longest, k._structure.longest)
+        slopes = tuple(x.shape) == (heads,)
+        if not slopes and (len(x.shape) != 3 or x.shape[0] != heads or x.shape[1] < least[1] or x.shape[2] < least[2]):
+            raise SHAPE(
+                f"bias must have shape (heads, t, m), here {least} or longer, or be slopes ({heads},), not "
+                f"{tuple(x.shape)}"
+            )
+        made.append(x)
+    if sinks is not None:
+        x = _beside(q, name, sinks, "sinks")
+        if tuple(x.shape) != (heads,):
+            raise SHAPE(f"sinks must have shape (heads,), here ({heads},), not {tuple(x.shape)}")
+        made.append(x)
+    return made
+
+
+def _beside(q: Encoding, name: str, given: object, what: str) -> Array:
+    """An array in the library and place of the queries, in their dtype or, of half precision, in float32."""
+    library, x = adopt(given, what)
+    like = q._sample()
+    if library is not library_of(like) or library.device(x) != library.device(like):
+        raise DEVICES(f"{what} is on {library.device(x)}, {library.name}; q is on {q.device}, {library_of(like).name}")
+    dtype = library.dtype_name(x.dtype)
+    if dtype != name and not (name in HALF and dtype == "float32"):
+        raise MIXED(f"{what} has dtype {dtype}, but q has {name}")
+    return x
 
 
 def _limits(window: object) -> tuple[int, int]:
@@ -176,208 +278,7 @@ def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
         raise SHAPE(f"queries are {q.item_shape[-1]} wide, but keys {k.item_shape[-1]}")
     if k.item_shape[:-1] != v.item_shape[:-1]:
         raise SHAPE(f"k has {k.item_shape[0]} heads, but v has {v.item_shape[0]}")
-    heads, groups = _heads(q), _heads(k)
+    heads, groups = heads_of(q), heads_of(k)
     if (heads % groups if groups else heads) != 0:
         raise SHAPE(f"q has {heads} heads, which {groups} heads of k and v cannot share evenly")
     return name_of(q)
-
-
-def _heads(x: Encoding) -> int:
-    return int(x.item_shape[0]) if len(x.item_shape) == 2 else 1
-
-
-class _Attention:
-    """One call, whose arguments have been checked."""
-
-    def __init__(
-        self, operands: tuple[Encoding, Encoding, Encoding], name: str, limits: tuple[int, int], factor: float
-    ) -> None:
-        q, k, v = operands
-        self.shapes = [without_data(x) for x in operands]
-        self.name, self.limits, self.factor = name, limits, factor
-        self.kind = "float32" if name in HALF else name
-        self.heads, self.groups = _heads(q), _heads(k)
-        self.deep, self.wide = int(q.item_shape[-1]), int(v.item_shape[-1])
-        self.item = (*q.item_shape[:-1], self.wide)
-
-    def rule(self, operands: tuple[Encoding, Encoding, Encoding], back: bool) -> tuple[Any, Pullback | None]:
-        """The result, and the pullback."""
-        y, out, kept = self.forward(operands)
-        if not back:
-            return y, None
-        library = library_of(out)
-        given = [library.alias(in_one_array(x).data) for x in operands]
-        out = library.alias(out)
-        return y, lambda dy: self.backward(given, out, kept, dy)
-
-    def forward(self, operands: tuple[Encoding, Encoding, Encoding]) -> tuple[Any, Array, Array]:
-        """The result, its data in the dtype of the kernel, and what the gradient wants to know besides."""
-        q, k, v = (in_one_array(x) for x in operands)
-        library, sample = library_of(q.data), q.data
-        arrays = [library.astype(x.data, self.kind) for x in (q, k, v)]
-        dtype = library.dtype(self.kind)
-        out = rows_like(library, q, self.item, dtype, sample)
-        kept = rows_like(library, q, (self.heads, 2), dtype, sample)
-        if q._structure.rows and self.heads and self.wide:
-            here = library is NUMPY or library.kind(sample) == "cpu"
-            jobs, costs = self.jobs(q._structure, k._structure)
-            begins = _shares(costs * self.heads) if here else _NOTHING
-            high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
-            room = LANES + KEYS * (high + low + LANES) + LANES * max(high, low) + QUERIES * (high + low + 2)
-            units = begins.size - 1
-            tiles = _tiles(library, room * max(units, 1) if here else 1, self.kind, sample)
-            args = (*self.places((q, k, v)), jobs, begins, room, *self.sizes())
-            work = _work(units) if here else Work(q._structure.rows, q._structure.rows)
-            inputs = (*arrays, self.scale(library, sample))
-            attend_rows.start(library, inputs, (out, kept, tiles), args, self.heads, q._structure, work)
-        return operands[0]._with_data(library.astype(out, self.name)), out, kept
-
-    def backward(self, given: list[Array], out: Array, kept: Array, dy: Encoding) -> tuple[Encoding, ...]:
-        """The gradients of q, k and v."""
-        library, sample = library_of(out), out
-        places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
-        q, k, v = places
-        dtype = library.dtype(self.kind)
-        made = [
-            rows_like(library, x, shape.item_shape, dtype, sample) for x, shape in zip(places, self.shapes, strict=True)
-        ]
-        made[0] = library.zeros(made[0].shape, dtype, sample)
-        structure, keys = q._structure, k._structure
-        if not self.heads or not self.wide:  # there was no result, and nothing is kept
-            made = [library.zeros(x.shape, dtype, sample) for x in made]
-        elif structure.rows or keys.rows:
-            here = library is NUMPY or library.kind(sample) == "cpu"
-            costs = (structure.lengths + 1.0) * (keys.lengths + 1.0) * self.heads * 3
-            begins = _shares(costs) if here else _NOTHING
-            high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
-            room = 4 * LANES + 2 * KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
-            units = begins.size - 1
-            tiles = _tiles(library, room * units if here else 1, self.kind, sample)
-            args = (*self.places((q, k, v)), begins, room, *self.sizes())
-            rows = max(structure.rows, keys.rows)
-            work = _work(units) if here else Work(rows, rows)
-            arrays = [library.astype(x, self.kind) for x in (*given, out, in_one_array(dy).data)]
-            inputs = (*arrays, kept, self.scale(library, sample))
-            attend_back.start(library, inputs, (*made, tiles), args, self.heads, structure, work)
-        return tuple(
-            [shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)]
-        )
-
-    def laid_out(self, shape: Encoding, data: Array) -> Encoding:
-        """An operand, with its data in one array."""
-        return shape._with_data(data) if shape._in_one_array else Ragged._sealed(data, shape._structure)
-
-    def jobs(self, structure: Structure, keys: Structure) -> tuple[Array, Array]:
-        """Which queries the kernel takes at a time, and how many scores each of these jobs has."""
-        counts = -(-structure.lengths // QUERIES)
-        sequences = np.repeat(np.arange(structure.n), counts)
-        begins = (np.arange(sequences.size) - np.repeat(np.cumsum(counts) - counts, counts)) * QUERIES
-        queries = np.minimum(structure.lengths[sequences] - begins, QUERIES)
-        jobs = np.stack([sequences, begins], 1).reshape(-1)
-        return frozen(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
-
-    def places(self, batches: tuple[Encoding, Encoding, Encoding]) -> tuple[Any, ...]:
-        """Three layouts, and the unit of each sequence in each of them."""
-        layouts = [x._layout() for x in batches]
-        n = batches[0]._structure.n
-        units = np.tile(np.arange(n), (3, 1))
-        for own, at in zip(units, layouts, strict=True):
-            if at.step != 1:
-                own[at.starts] = np.arange(n)
-        return (*layouts, frozen(units.reshape(-1)))
-
-    def sizes(self) -> tuple[int, ...]:
-        """The numbers that both kernels take."""
-        return (self.groups, self.heads // max(self.groups, 1), self.deep, self.wide, *self.limits)
-
-    def scale(self, library: Library, like: Array) -> Array:
-        """The scale as kernels take it."""
-        scale = np.array([self.factor], self.kind)
-        here = library is NUMPY or library.kind(like) == "cpu"
-        return scale if here else library.from_host(scale, like)
-
-    def second_order(self, operands: tuple[Encoding, Encoding, Encoding], dy: Encoding) -> tuple[Encoding, ...]:
-        """The gradients, made of operations that have gradients themselves."""
-        rows = [rows_of(x) for x in (*operands, dy)]
-        library = library_of(rows[0])
-        widths = (self.heads, self.deep), (self.groups, self.deep), (self.groups, self.wide), (self.heads, self.wide)
-        q, k, v, slopes = (
-            library.astype(x, self.kind).reshape(x.shape[0], *width) for x, width in zip(rows, widths, strict=True)
-        )
-        begins, ends = self.shapes[0]._structure.offsets.tolist(), self.shapes[1]._structure.offsets.tolist()
-        found: list[list[Array]] = [[], [], []]
-        for i in range(len(begins) - 1):
-            queries, keys = slice(*begins[i : i + 2]), slice(*ends[i : i + 2])
-            for parts, part in zip(
-                found, self.dense(library, q[queries], k[keys], v[keys], slopes[queries]), strict=True
-            ):
-                parts.append(part)
-        made = [library.concatenate(parts) if parts else x * 0 for parts, x in zip(found, (q, k, v), strict=True)]
-        return tuple(
-            [
-                restored(
-                    Ragged._sealed(
-                        library.astype(d, self.name).reshape(shape._structure.rows, *shape.item_shape), shape._structure
-                    ),
-                    shape,
-                )
-                for d, shape in zip(made, self.shapes, strict=True)
-            ]
-        )
-
-    def dense(self, library: Library, q: Array, k: Array, v: Array, slopes: Array) -> tuple[Array, Array, Array]:
-        """The gradients of one sequence, ``(rows, heads, width)`` each, with all of its scores at once."""
-
-        def product(a: Array, b: Array) -> Array:
-            return library.astype(a @ b, self.kind)  # a library may be told to take products in less
-
-        t, m = q.shape[0], k.shape[0]
-        share = self.heads // max(self.groups, 1)
-        queries = q.swapaxes(0, 1).reshape(self.groups, share * t, self.deep) * self.factor
-        slopes = slopes.swapaxes(0, 1).reshape(self.groups, share * t, self.wide)
-        keys, values = k.swapaxes(0, 1), v.swapaxes(0, 1)
-        scores = product(queries, keys.swapaxes(1, 2))
-        stands, places = np.arange(t)[:, None] + (m - t), np.arange(m)
-        seen = (places >= stands - self.limits[0]) & (places <= stands + self.limits[1])
-        seen = np.tile(seen, (share, 1))
-        host = library.to_numpy(library.alias(scores))
-        top = np.where(seen, host, -np.inf).max(-1, keepdims=True, initial=-np.inf)
-        top[np.isneginf(top)] = 0
-        visible = library.from_host(seen, scores)
-        shifted = library.where(visible, scores - library.from_host(top.astype(self.kind), scores), -math.inf)
-        powers = library.exp(shifted)
-        total = powers.sum(-1)[..., None]
-        shares = powers / library.where(total == 0, 1.0, total)
-        change = product(slopes, values.swapaxes(1, 2))
-        change = shares * (change - (shares * change).sum(-1)[..., None])
-        dq = (product(change, keys) * self.factor).reshape(self.heads, t, self.deep).swapaxes(0, 1)
-        dk, dv = product(change.swapaxes(1, 2), queries), product(shares.swapaxes(1, 2), slopes)
-        return dq, dk.swapaxes(0, 1), dv.swapaxes(0, 1)
-
-
-def _work(units: int) -> Work:
-    """What `start` is told: several units are always for several threads."""
-    return Work(units, 1 << 22 if units > 1 else 1)
-
-
-_NOTHING = frozen(np.zeros(1, np.int64))
-
-
-def _shares(costs: Array) -> Array:
-    """Where the jobs of each unit of work begin, and end, by how many scores they have."""
-    sums = np.cumsum(costs)
-    units = min(costs.size, 4 * num_threads()) if num_threads() > 1 and costs.size and sums[-1] >= FEW else 1
-    begins = np.searchsorted(sums, np.arange(units + 1) * (sums[-1] / units)) if units > 1 else np.zeros(2, np.int64)
-    begins[-1] = costs.size
-    return frozen(begins.astype(np.int64))
-
-
-def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
-    """Memory for what the kernels keep while they work, on the host as vectors are best read."""
-    here = library is NUMPY or library.kind(like) == "cpu"
-    if not here:
-        return scratch(library, (size,), name, like)
-    room = scratch(library, (size + ALIGNED // 4,), name, like)
-    skip = -room.ctypes.data % ALIGNED // room.itemsize
-    tiles: Array = room[skip : skip + size]
-    return tiles

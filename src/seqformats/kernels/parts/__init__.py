@@ -14,6 +14,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `sums`      sums of many rows
 - `windows`   rows that lie side by side, added up
 - `tiles`     products of small matrices
+- `attending` which keys the queries of attention see, and the terms of their scores
 - `gates`     the steps of recurrent layers, sigmoid and tanh of lanes
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
@@ -35,6 +36,21 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 from ...layout import Constants, Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .advancing import advance
+from .attending import (
+    Queries,
+    Tiles,
+    add_bias_slopes,
+    change_scores,
+    draw_tile,
+    draw_weights,
+    first_seen,
+    give_sink_slopes,
+    keeps,
+    last_seen,
+    look,
+    prefix_of,
+    seen_lanes,
+)
 from .blocks import leave_masked_out, leave_out
 from .choosing import choose_candidates
 from .common import (
@@ -124,9 +140,6 @@ from .record import (
 from .sums import add_block, centre, in_turn, room, rounded, scratch, total, total_by_rows
 from .tiles import (
     Product,
-    Queries,
-    Sight,
-    Tiles,
     add_row,
     clear_rows,
     copy_numbers,
@@ -161,10 +174,10 @@ __all__ = [
     "Layout",
     "Product",
     "Queries",
-    "Sight",
     "Singles",
     "Table",
     "Tiles",
+    "add_bias_slopes",
     "add_block",
     "add_row",
     "advance",
@@ -182,6 +195,7 @@ __all__ = [
     "call",
     "candidate_value",
     "centre",
+    "change_scores",
     "choose",
     "choose_candidates",
     "clear",
@@ -193,23 +207,29 @@ __all__ = [
     "copy_numbers",
     "dot",
     "draw",
+    "draw_tile",
+    "draw_weights",
     "each",
     "edit",
     "exp",
+    "first_seen",
     "fold_add",
     "fold_windows",
     "give",
     "give_room",
     "give_row",
+    "give_sink_slopes",
     "in_any",
     "in_lanes",
     "in_order",
     "in_turn",
     "item_at",
     "keep",
+    "keeps",
     "key_of",
     "larger",
     "largest",
+    "last_seen",
     "least_kept",
     "least_of",
     "least_of_best",
@@ -220,6 +240,7 @@ __all__ = [
     "load",
     "locate",
     "log",
+    "look",
     "maximum",
     "merge",
     "merged",
@@ -246,6 +267,7 @@ __all__ = [
     "powers_of_any",
     "powers_of_row",
     "prefetch",
+    "prefix_of",
     "put",
     "put_between",
     "put_in_order",
@@ -256,6 +278,7 @@ __all__ = [
     "root",
     "rounded",
     "scratch",
+    "seen_lanes",
     "select",
     "shared",
     "sigmoid",

@@ -23,6 +23,7 @@ from .columns import SHARED as OF_COLUMNS
 from .common import beyond
 from .device import SHARED
 from .keys import KEYS
+from .meeting import SHARED as OF_MEETING
 from .moments import SHARED as OF_MOMENTS
 from .record import Array
 
@@ -448,6 +449,7 @@ _NAMES = {
     "times": times,
     **SHARED,
     **OF_COLUMNS,
+    **OF_MEETING,
     **OF_MOMENTS,
     **KEYS,
 }
@@ -475,8 +477,7 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 
 
 _ANY = 7, 5
-"""The compute capability that shared functions are compiled for: what they become is the same for all, and the kernel's
-own decides which code is made of it."""
+"""The compute capability for which shared functions are compiled; code is made for that of the kernel."""
 
 
 @functools.cache

@@ -82,10 +82,14 @@ class KernelSpec(NamedTuple):
     """Is it compiled ahead on the host for the dtypes of `RARE` too, as which tokens come?"""
 
 
+ROWS = "beam.rows", "ctc.rows", "operations.attention_rows"
+"""Modules of the named tuples that kernels take."""
+
+
 @functools.cache
 def tuples() -> dict[str, Any]:
     """The named tuples that kernels take, by their names."""
-    modules = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
+    modules = [importlib.import_module(f"...{name}", __package__) for name in ROWS]
     found = [kind for module in modules for kind in vars(module).values() if hasattr(kind, "_fields")]
     named = {kind.__name__: kind for kind in (Constants, Layout, *found)}
     assert all(named[kind.__name__] is kind for kind in found), "two named tuples of kernels have one name"

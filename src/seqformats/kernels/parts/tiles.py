@@ -37,45 +37,6 @@ class Product(NamedTuple):
     adds: int  # is it added to what is there?
 
 
-class Tiles(NamedTuple):
-    """Where a unit of work keeps what in its memory, and how wide queries and values are."""
-
-    deep: int
-    wide: int
-    high: int  # `deep` and `wide`, up to a multiple of 16
-    low: int
-    numbers: int  # of the lanes
-    keys: int  # 128 of them, and as many values
-    values: int
-    scores: int  # of 128 keys, beside the lanes
-    queries: int  # those in lanes, each in a row
-    slopes: int  # and their gradients
-    states: int  # what is known of each query
-
-
-class Queries(NamedTuple):
-    """Some queries of a head, at most as many as there are lanes."""
-
-    first: int  # the row of the first item of the sequence
-    t: int  # the first of them
-    some: int
-    head: int
-    heads: int
-    state: int  # where it is kept what is known of them
-
-
-class Sight(NamedTuple):
-    """Which keys of a block some queries see."""
-
-    start: int  # a multiple of 8
-    stop: int
-    off: int  # where the first query stands, from the beginning of the block
-    left: int
-    right: int
-    masked: int  # are there others between `start` and `stop`?
-    fresh: int  # have these queries seen none before?
-
-
 def multiply(x: Item, product: Product, count: int) -> None:
     """A `Product`, with rows of `count` numbers, a constant.
 

@@ -1,0 +1,316 @@
+"""One call of attention: its forward, its gradient, and how the work is divided."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, Library, frozen, library_of
+from ..arrays.dtypes import HALF
+from ..converters.convert import rows_of
+from ..formats import Encoding, Ragged
+from ..formats.leaves import without_data
+from ..formats.structure import Structure
+from ..gradients.operation import Pullback
+from ..launch.kernel import Work, kernel
+from ..launch.threads import num_threads
+from ..layout import Constants
+from .attention_rows import (
+    DRAWS,
+    NO_BIAS,
+    SLOPES,
+    TABLE,
+    Answered,
+    Attended,
+    Attention,
+    AttentionJobs,
+    AttentionPlaces,
+    AttentionReach,
+    AttentionSizes,
+    AttentionSlopes,
+    ScoreTerms,
+)
+from .over import in_one_array, rows_like, scratch
+from .spread import summed
+
+attend_rows, attend_back = kernel("attend_rows"), kernel("attend_back")
+
+QUERIES = 256
+"""How many queries of a sequence the kernel takes at a time: its jobs are cut at these."""
+KEYS, LANES = 128, 32
+"""How many keys it keeps, and how many queries lie side by side."""
+FEW = 1 << 16
+"""Scores, below which there is no work for several threads."""
+ALIGNED = 64
+"""Bytes at whose multiples vectors are best read."""
+
+_NONE = frozen(np.zeros(0, np.int64))
+_NOTHING = frozen(np.zeros(1, np.int64))
+_EMPTY = {name: frozen(np.zeros(0, name)) for name in ("float32", "float64")}
+
+
+class Choices(NamedTuple):
+    """Options of a call, which have been checked."""
+
+    scale: float
+    left: int
+    right: int
+    chunk: int = 0
+    prefixes: Array = _NONE
+    """``(n,)`` int64, at most as long as the keys, or empty."""
+    cap: float = 0.0
+    form: int = NO_BIAS
+    sunk: bool = False
+    dropout: float = 0.0
+    seed: int = 0
+
+    @property
+    def drop(self) -> int:
+        """Of `DRAWS` random numbers those below it drop a weight."""
+        return round(self.dropout * DRAWS)
+
+    @property
+    def kept(self) -> float:
+        """The factor of a weight that dropout keeps."""
+        return DRAWS / (DRAWS - self.drop) if self.drop < DRAWS else 0.0
+
+
+def heads_of(x: Encoding) -> int:
+    """The number of heads of an item."""
+    return int(x.item_shape[0]) if len(x.item_shape) == 2 else 1
+
+
+class AttentionCall:
+    """One call, whose arguments have been checked: queries, keys, values, then a bias and sinks if there are some."""
+
+    def __init__(self, operands: tuple[Any, ...], name: str, choices: Choices) -> None:
+        q, k, v = operands[:3]
+        self.shapes = [without_data(x) for x in (q, k, v)]
+        self.name, self.choices = name, choices
+        self.kind = "float32" if name in HALF else name
+        self.heads, self.groups = heads_of(q), heads_of(k)
+        self.deep, self.wide = int(q.item_shape[-1]), int(v.item_shape[-1])
+        self.item = (*q.item_shape[:-1], self.wide)
+        self.extras = [library_of(x).dtype_name(x.dtype) for x in operands[3:]]
+
+    def rule(self, operands: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
+        """The result, and the pullback."""
+        y, out, kept = self.forward(operands)
+        if not back:
+            return y, None
+        library = library_of(out)
+        given = [library.alias(in_one_array(x).data) for x in operands[:3]]
+        extras = [library.alias(x) for x in operands[3:]]
+        out = library.alias(out)
+        return y, lambda dy: self.backward(given, extras, out, kept, dy)
+
+    def forward(self, operands: tuple[Any, ...]) -> tuple[Any, Array, Array]:
+        """The result, its data in the dtype of the kernel, and what the gradient wants to know besides."""
+        q, k, v = (in_one_array(x) for x in operands[:3])
+        library, sample = library_of(q.data), q.data
+        dtype = library.dtype(self.kind)
+        out = rows_like(library, q, self.item, dtype, sample)
+        kept = rows_like(library, q, (self.heads, 2), dtype, sample)
+        if q._structure.rows and self.heads and self.wide:
+            given = Attended(*[library.astype(x.data, self.kind) for x in (q, k, v)])
+            here = library is NUMPY or library.kind(sample) == "cpu"
+            places, costs = self.jobs(q._structure, k._structure)
+            begins = _shares(costs * self.heads) if here else _NOTHING
+            high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
+            room = LANES + KEYS * (high + low + LANES) + LANES * max(high, low) + QUERIES * (high + low + 2)
+            terms, more = self.terms(library, operands[3:])
+            units = begins.size - 1
+            tiles = _tiles(library, (room + more) * max(units, 1) if here else 1, self.kind, sample)
+            jobs = AttentionJobs(places, begins, room + more, 0)
+            work = _work(units) if here else Work(q._structure.rows, q._structure.rows)
+            args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
+            outputs = (Attention(out, kept), tiles)
+            attend_rows.start_named(library, (given, terms), outputs, args, self.heads, work, q._structure)
+        return operands[0]._with_data(library.astype(out, self.name)), out, kept
+
+    def backward(
+        self, given: list[Array], extras: list[Array], out: Array, kept: Array, dy: Encoding
+    ) -> tuple[Any, ...]:
+        """The gradients of q, k and v, and of a bias and sinks if there are some."""
+        library, sample = library_of(out), out
+        places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
+        q, k, v = places
+        dtype = library.dtype(self.kind)
+        made = [
+            rows_like(library, x, shape.item_shape, dtype, sample) for x, shape in zip(places, self.shapes, strict=True)
+        ]
+        made[0] = library.zeros(made[0].shape, dtype, sample)
+        bias, sinks = self.extra_slopes(library, q, extras, sample)
+        slopes = library.astype(in_one_array(dy).data, self.kind)
+        structure, keys = q._structure, k._structure
+        if not self.heads or not self.wide:  # there was no result, and nothing is kept
+            made = [library.zeros(x.shape, dtype, sample) for x in made]
+        elif structure.rows or keys.rows:
+            here = library is NUMPY or library.kind(sample) == "cpu"
+            costs = (structure.lengths + 1.0) * (keys.lengths + 1.0) * self.heads * 3
+            by_group = self.choices.form == TABLE
+            begins = (self.group_shares(costs) if by_group else _shares(costs)) if here else _NOTHING
+            high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
+            room = 4 * LANES + 2 * KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
+            terms, more = self.terms(library, extras)
+            units = begins.size - 1
+            tiles = _tiles(library, (room + more) * units if here else 1, self.kind, sample)
+            jobs = AttentionJobs(_NONE, begins, room + more, int(by_group))
+            rows = max(structure.rows, keys.rows)
+            work = _work(units) if here else Work(rows, rows)
+            rows_q, rows_k, rows_v = [library.astype(x, self.kind) for x in given]
+            known = Answered(rows_q, rows_k, rows_v, out, slopes, kept)
+            args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
+            outputs = (AttentionSlopes(made[0], made[1], made[2], bias, sinks), tiles)
+            attend_back.start_named(library, (known, terms), outputs, args, self.heads, work, structure)
+        found: list[Any] = [
+            shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)
+        ]
+        names = iter(self.extras)
+        if self.choices.form:
+            found.append(library.astype(self.summed(q, bias) if self.choices.form == SLOPES else bias, next(names)))
+        if self.choices.sunk:
+            found.append(library.astype(self.summed(q, sinks), next(names)))
+        return tuple(found)
+
+    def extra_slopes(self, library: Library, q: Encoding, extras: list[Array], like: Array) -> tuple[Array, Array]:
+        """Zeros to which the kernel adds the gradients of the bias and the sinks; of one number a head by query."""
+        by_query = (*q._shape[: q._lead], self.heads)
+        made = [_EMPTY[self.kind], _EMPTY[self.kind]]
+        for k, given in enumerate((self.choices.form != NO_BIAS, self.choices.sunk)):
+            if given:
+                shape = tuple(extras[0].shape) if k == 0 and self.choices.form == TABLE else by_query
+                made[k] = library.zeros(shape, library.dtype(self.kind), like)
+        return made[0], made[1]
+
+    def summed(self, q: Encoding, each: Array) -> Array:
+        """The sum over all queries of numbers ``(rows, heads)`` in the layout of the queries."""
+        batch = q._with_data(each)
+        total: Array = summed(Ragged._sealed(rows_of(batch), _one_sequence(q._structure.rows)))[0]
+        return total
+
+    def laid_out(self, shape: Encoding, data: Array) -> Encoding:
+        """An operand, with its data in one array."""
+        return shape._with_data(data) if shape._in_one_array else Ragged._sealed(data, shape._structure)
+
+    def jobs(self, structure: Structure, keys: Structure) -> tuple[Array, Array]:
+        """Which queries the kernel takes at a time, and how many scores each of these jobs has."""
+        if structure.longest <= QUERIES:
+            sequences = np.flatnonzero(structure.lengths)
+            each = np.zeros((sequences.size, 2), np.int64)
+            each[:, 0] = sequences
+            return each.reshape(-1), (structure.lengths[sequences] + 1.0) * (keys.lengths[sequences] + 1.0)
+        counts = -(-structure.lengths // QUERIES)
+        sequences = np.repeat(np.arange(structure.n), counts)
+        begins = (np.arange(sequences.size) - np.repeat(np.cumsum(counts) - counts, counts)) * QUERIES
+        queries = np.minimum(structure.lengths[sequences] - begins, QUERIES)
+        jobs = np.stack([sequences, begins], 1).reshape(-1)
+        return frozen(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
+
+    def group_shares(self, costs: Array) -> Array:
+        """Where the groups of each unit of work begin, and end."""
+        return _shares(np.full(self.groups, costs.sum() / max(self.groups, 1)))
+
+    def places(self, batches: tuple[Encoding, Encoding, Encoding]) -> AttentionPlaces:
+        """Three layouts, and the unit of each sequence in each of them."""
+        layouts = q, k, v = [x._layout() for x in batches]
+        n = batches[0]._structure.n
+        if q.step == k.step == v.step == 1:
+            return AttentionPlaces(q, k, v, _in_turn(n))
+        units = np.tile(np.arange(n), (3, 1))
+        for own, at in zip(units, layouts, strict=True):
+            if at.step != 1:
+                own[at.starts] = np.arange(n)
+        return AttentionPlaces(q, k, v, frozen(units.reshape(-1)))
+
+    def sizes(self) -> AttentionSizes:
+        """Sizes of an item."""
+        return AttentionSizes(self.groups, self.heads // max(self.groups, 1), self.deep, self.wide)
+
+    def reach(self) -> AttentionReach:
+        """Which keys a query sees."""
+        choices = self.choices
+        return AttentionReach(choices.left, choices.right, choices.chunk, choices.prefixes)
+
+    def terms(self, library: Library, extras: Any) -> tuple[ScoreTerms, int]:
+        """Terms of the scores, and how much more room they want."""
+        choices = self.choices
+        if not (extras or choices.cap or choices.dropout):
+            return _plain_terms(choices.scale, self.kind), 0
+        empty = _EMPTY[self.kind]
+        left = [library.astype(x, self.kind) for x in extras]
+        bias = left.pop(0) if choices.form else empty
+        sinks = left.pop(0) if choices.sunk else empty
+        rows, columns = (int(n) for n in bias.shape[1:]) if choices.form == TABLE else (0, 0)
+        changes = (choices.form != NO_BIAS) + 2 * (choices.cap > 0) + 4 * (choices.drop > 0)
+        factors = Constants(frozen(np.array([choices.scale, choices.cap, choices.kept], self.kind)))
+        sunk, drop = int(choices.sunk), choices.drop
+        terms = ScoreTerms(factors, bias, sinks, rows, columns, choices.form, changes, sunk, drop, choices.seed)
+        return terms, 4 * KEYS * LANES if changes or sunk else 0
+
+
+def kept_weights(choices: Choices, heads: int, i: int, t: int, m: int) -> Array:
+    """The factors ``(heads, t, m)`` of the weights of sequence i, as the kernels draw them for dropout."""
+    words: list[Array] = [x.astype(np.uint64) for x in np.ogrid[:heads, :t, : -(-m // 8)]]
+    counter: list[Any] = [words[2], np.uint64(i), words[1], words[0] | np.uint64(1 << 31)]
+    four = philox(counter, choices.seed & 0xFFFFFFFF, choices.seed >> 32)
+    halves = [half for word in four for half in (word & np.uint64(0xFFFF), word >> np.uint64(16))]
+    bits = np.stack(halves, -1).reshape(heads, t, -(-m // 8) * 8)[:, :, :m]
+    return np.where(bits >= choices.drop, choices.kept, 0.0)
+
+
+def philox(counter: list[Any], low: int, high: int) -> list[Array]:
+    """Four random numbers of 32 bits of each counter, Philox4x32-10, as `kernels.parts.random` has it."""
+    mask = np.uint64(0xFFFFFFFF)
+    c: list[Array] = list(np.broadcast_arrays(*counter))
+    for turn in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        keys = [np.uint64((k + turn * step) & 0xFFFFFFFF) for k, step in ((low, 0x9E3779B9), (high, 0xBB67AE85))]
+        c = [(b >> np.uint64(32)) ^ c[1] ^ keys[0], b & mask, (a >> np.uint64(32)) ^ c[3] ^ keys[1], a & mask]
+    return c
+
+
+def _work(units: int) -> Work:
+    """What `start` is told: several units are always for several threads."""
+    return Work(units, 1 << 22 if units > 1 else 1)
+
+
+def _shares(costs: Array) -> Array:
+    """Where the jobs of each unit of work begin, and end, by how many scores they have."""
+    sums = np.cumsum(costs)
+    units = min(costs.size, 4 * num_threads()) if num_threads() > 1 and costs.size and sums[-1] >= FEW else 1
+    begins = np.searchsorted(sums, np.arange(units + 1) * (sums[-1] / units)) if units > 1 else np.zeros(2, np.int64)
+    begins[-1] = costs.size
+    return frozen(begins.astype(np.int64))
+
+
+def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
+    """Memory for what the kernels keep while they work, on the host as vectors are best read."""
+    here = library is NUMPY or library.kind(like) == "cpu"
+    if not here:
+        return scratch(library, (size,), name, like)
+    room = scratch(library, (size + ALIGNED // 4,), name, like)
+    skip = -room.ctypes.data % ALIGNED // room.itemsize
+    tiles: Array = room[skip : skip + size]
+    return tiles
+
+
+@functools.lru_cache(maxsize=64)
+def _in_turn(n: int) -> Array:
+    """The units of three layouts in blocks, where each is the sequence of its number."""
+    return frozen(np.concatenate([np.arange(n)] * 3))
+
+
+@functools.lru_cache(maxsize=64)
+def _plain_terms(scale: float, kind: str) -> ScoreTerms:
+    """The terms of scores that are scaled and nothing else."""
+    factors = Constants(frozen(np.array([scale, 0.0, 1.0], kind)))
+    return ScoreTerms(factors, _EMPTY[kind], _EMPTY[kind], 0, 0, NO_BIAS, 0, 0, 0, 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _one_sequence(rows: int) -> Structure:
+    """All rows as one sequence."""
+    return Structure(frozen(np.array([rows])), frozen(np.array([0, rows])), 1)
