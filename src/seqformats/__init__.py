@@ -113,6 +113,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.storage import from_arrays, to_arrays
     from .operations.template import Template, Templated
     from .operations.topk import argmax, argmin, topk_mean
+    from .operations.where import where
     from .operations.windows import conv, ngrams, window
     from .torch.nested import from_njt
     from .wrap import with_array, with_flatten, with_list, with_lod, with_masked, with_packed, with_padded, with_ragged
@@ -290,6 +291,7 @@ __all__ = [
     "unique",
     "vjp",
     "wer",
+    "where",
     "window",
     "with_array",
     "with_flatten",
@@ -452,6 +454,7 @@ _LATER = {
     "unique": "operations.order",
     "vjp": "gradients.vjp",
     "wer": "operations.error_rates",
+    "where": "operations.where",
     "window": "operations.windows",
     "with_array": "wrap",
     "with_flatten": "wrap",

@@ -40,6 +40,7 @@ _WORDS = {
     "cumsum": "scan, cumulative sum, prefix sum",
     "edits": "process_words, jiwer",
     "ema": "ewm, exponential moving average, smoothing",
+    "equal": "array_equal, allclose",
     "erase": "sequence_erase, remove",
     "expand": "sequence_expand, tile",
     "expand_as": "broadcast, sequence_expand_as, lod_expand, broadcast_to",
@@ -123,6 +124,7 @@ _WORDS = {
     "unique": "value_counts, set",
     "vjp": "backprop, backward, grad",
     "wer": "word error rate",
+    "where": "masked_fill, ifelse, choose items",
     "window": "rolling, rolling_mean, seq2col, expand_window, moving average, context window",
     "with_array": "map_flat_values, elementwise",
 }

@@ -352,14 +352,22 @@ def gradients() -> dict[Callable[..., Any], Rule]:
 
 _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
+    "array_function": "operations.elementwise",
+    "array_ufunc": "operations.elementwise",
+    "astype": "operations.elementwise",
     "common_world": "doors.world",
+    "elementwise": "operations.elementwise",
+    "elementwise_of_rows": "operations.elementwise",
     "tensors_are_known": "doors.tensors",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
+    "matrix_product": "operations.elementwise",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
     "to_njt": "torch.nested",
+    "torch_function": "torch.items",
+    "where": "operations.where",
     "words_of_chunks": "doors.world",
     "words_of_levels": "doors.world",
 }
