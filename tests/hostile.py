@@ -616,6 +616,7 @@ CALLS = {
         given(rng, batch), *([] if rng.integers(2) else [given(rng, integers)])
     ),
     "topk_mean": lambda rng: sf.topk_mean(given(rng, batch), given(rng, integers)),
+    "where": lambda rng: sf.where(*[given(rng, pick(rng, [batch, array, small])) for _ in range(3)]),
     "mask": lambda rng: sf.mask(given(rng, pick(rng, [integers, batch])), **options(rng, "width", "side")),
     "position_ids": lambda rng: sf.position_ids(given(rng, batch), given(rng, integers)),
     "block_mask": lambda rng: sf.block_mask(given(rng, batch), **options(rng, "causal")),

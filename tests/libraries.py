@@ -287,7 +287,8 @@ class OnJax(OnOther):
     """JAX's arrays on the host, with 64 bits."""
 
     dtypes = [*map(np.dtype, OnTorch.codes.split()), strategies.BFLOAT16]
-    files = ("test_cut", "test_expand", "test_filter", "test_join", "test_order", "test_pick", "test_weighted")
+    files = ("test_cut", "test_elementwise", "test_expand", "test_filter", "test_join", "test_order", "test_pick")
+    files = (*files, "test_weighted")
 
     @property
     def library(self):

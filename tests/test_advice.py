@@ -56,6 +56,36 @@ FOLLOWED = {
         lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5),
         lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5, seed=1),
     ),
+    "x.data is the array, sf.with_array(fn)(x) calls a function of it": (
+        lambda: np.fft.fft(x),
+        lambda: [np.fft.fft(x.data), sf.with_array(np.fft.fft)(x)],
+    ),
+    "sf.reduce_sum(x * y) is one of vectors item by item, sf.map_sequences(fn, x) a function of every sequence": (
+        lambda: x @ x,
+        lambda: [sf.reduce_sum(x * x), sf.map_sequences(len, x)],
+    ),
+    "sf.where(mask, a, b) chooses between two results": (
+        lambda: np.exp(x, where=True),
+        lambda: sf.where(x > 0, np.exp(x), 0),
+    ),
+    "sf.expand_as(rows, x) repeats row i for each item of sequence i, sf.Ragged(rows, x.lengths) has a row for each "
+    "item": (
+        lambda: x + np.ones(3),
+        lambda: [x + sf.expand_as(np.ones(2), x), x + sf.Ragged(np.ones(3), x.lengths)],
+    ),
+    "sf.expand_as(rows, x) repeats a row for each item of a sequence, sf.reduce_sum(x) adds items up": (
+        lambda: x + x[[1, 0]],
+        lambda: [sf.expand_as(np.ones(2), x), sf.reduce_sum(x)],
+    ),
+    "sf.Ragged(mask, x.lengths) is one": (
+        lambda: sf.where(x.data > 1, x, 0),
+        lambda: sf.where(sf.Ragged(x.data > 1, x.lengths), x, 0),
+    ),
+    "mask != 0 does": (lambda: sf.where(ids, x, 0), lambda: sf.where(ids != 0, x, 0)),
+    "Masked.from_mask(data, mask) takes a mask": (
+        lambda: sf.Masked(np.ones((1, 2)), mask=[[1, 0]]),
+        lambda: sf.Masked.from_mask(np.ones((1, 2)), np.array([[1, 0]])),
+    ),
     "seed= shuffles the batches of each window": (
         lambda: sf.batches(iter([[1], [2]]), max_items=4, shuffle=True),
         lambda: list(sf.batches(iter([[1], [2]]), max_items=4, seed=1)),
@@ -244,6 +274,9 @@ FOLDERS = {
 ELSEWHERE = {
     "{}": "hints, which test_hints follows",
     "take x.one or x.two": "formats/test_formats",
+    'sf.to(x, "cupy") or sf.to(x, "torch") can': "a GPU",
+    'sf.to(x, "{}") brings one to the library of the other': "PyTorch",
+    "sf.to_device(x, device) moves one": "two devices",
     "import cupy, or give a torch tensor of it": "a GPU",
     "sf.to_device(dy, {}) moves it": "gradients/test_grad: two devices",
     "leave it out": "beam/test_beam_continuous",

@@ -283,6 +283,7 @@ CALLS = {
     "keep_memory": lambda: {"limit": 0},
     "lengths": lambda: {"x": x(), "level": -1},
     "levenshtein": lambda: {"x": ids(), "y": ids()},
+    "where": lambda: {"mask": flags(), "a": x(), "b": 0},
     "log_softmax": lambda: {"x": x()},
     "map_sequences": lambda: {"fn": lambda z: z, "x": x(), "result": "auto", "like": None},
     "mask": lambda: {"lengths": [1, 2], "width": 3, "side": "left"},

@@ -119,6 +119,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.texts import from_text, to_text
     from .operations.time_windows import window_by
     from .operations.topk import argmax, argmin, topk_mean
+    from .operations.where import where
     from .operations.windows import conv, ngrams, window
     from .torch.nested import from_njt
     from .wrap import with_array, with_flatten, with_list, with_lod, with_masked, with_packed, with_padded, with_ragged
@@ -307,6 +308,7 @@ __all__ = [
     "unique",
     "vjp",
     "wer",
+    "where",
     "window",
     "window_by",
     "with_array",
@@ -463,6 +465,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "unique": "operations.order",
     "vjp": "gradients.vjp",
     "wer": "operations.error_rates",
+    "where": "operations.where",
     "window": "operations.windows",
     "window_by": "operations.time_windows",
     "with_array": "wrap",

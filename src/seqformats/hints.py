@@ -61,6 +61,43 @@ _OPTIONS |= {
     "like": "sf.List((), like=array) says what an empty list holds",
 }
 
+# Functions that have the name of the operation along sequences.
+_SAME_NAME = ("argmax", "argmin", "argsort", "cumsum", "equal", "log_softmax", "softmax", "sort", "topk", "unique")
+_OF_UFUNCS = {
+    ("add", "accumulate"): "cumsum",
+    ("add", "reduce"): "reduce_sum",
+    ("logical_and", "reduce"): "reduce_all",
+    ("logical_or", "reduce"): "reduce_any",
+    ("maximum", "reduce"): "reduce_max",
+    ("minimum", "reduce"): "reduce_min",
+    ("multiply", "reduce"): "reduce_prod",
+}
+
+# An attribute of arrays that batches do not have -> what does the same, where it is no operation along sequences.
+_ATTRIBUTES = {
+    "T": "x.data.T turns the array; sequences have no other order of axes",
+    "clip": "np.clip(x, low, high) or torch.clamp(x, low, high) do what that does",
+    "dim": "x.data.dim() counts the axes of the array, len(x.item_shape) those of an item",
+    "exp": "np.exp(x) or torch.exp(x) do what that does",
+    "float": 'x.astype("float32") does what that does',
+    "item": "x.to_nested() has the numbers",
+    "log": "np.log(x) or torch.log(x) do what that does",
+    "long": 'x.astype("int64") does what that does',
+    "ndim": "x.data.ndim counts the axes of the array, len(x.item_shape) those of an item",
+    "numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
+    "shape": "x.data.shape is that of the array, x.item_shape that of an item, sf.lengths(x) has the lengths",
+    "size": "x.rows counts the items, len(x) the sequences, sf.lengths(x) has the lengths",
+    "sqrt": "np.sqrt(x) or torch.sqrt(x) do what that does",
+    "to_padded_tensor": "sf.convert(x, sf.Masked).data does what that does",
+    "to_tensor": "sf.convert(x, sf.Masked).data does what that does",
+    "tolist": "x.to_nested() does what that does",
+    "view": "sf.reshape(x, width) gives items another width",
+}
+_OF_SEQUENCES = ("all", "amax", "amin", "any", "flip", "logsumexp", "max", "mean", "median")
+_OF_SEQUENCES += ("min", "prod", "std", "sum")
+ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_OF_SEQUENCES, "var")
+"""All of these."""
+
 
 def is_recurrent(fn: object) -> bool:
     """Is this a recurrent layer of PyTorch, which takes tensors or a PackedSequence?"""
@@ -97,6 +134,23 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
         return ""
     found = _alias(name)
     return f"; sf.{found} does what that does" if found else near(name, known)
+
+
+def for_method(name: str) -> str:
+    """What does for a batch what an attribute of `ABSENT` does for an array: the end of an error's sentence."""
+    return _ATTRIBUTES.get(name) or f"sf.{name if name in _SAME_NAME else _alias(name)}(x) does what that does"
+
+
+def for_function(name: str) -> str:
+    """What does along sequences what a function of an array library does: the middle of an error's sentence."""
+    found = name if name in _SAME_NAME else _alias(name.removeprefix("nan"))
+    return f"; sf.{found} is for sequences" if found else ""
+
+
+def of_ufunc(name: str, method: str) -> str:
+    """The same of a method of a ufunc of NumPy."""
+    found = _OF_UFUNCS.get((name, method))
+    return f"; sf.{found} is for sequences" if found else ""
 
 
 def for_operation(name: str, known: Sequence[str]) -> str:

@@ -352,12 +352,20 @@ def gradients() -> dict[Callable[..., Any], Rule]:
 
 _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
+    "array_function": "operations.elementwise",
+    "array_ufunc": "operations.elementwise",
+    "astype": "operations.elementwise",
+    "elementwise": "operations.elementwise",
+    "elementwise_of_rows": "operations.elementwise",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
+    "matrix_product": "operations.elementwise",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
     "to_njt": "torch.nested",
+    "torch_function": "torch.items",
+    "where": "operations.where",
 }
 """The modules that provide what is asked for by few, which are imported when that is first asked for."""
 

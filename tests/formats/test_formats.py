@@ -486,11 +486,10 @@ def test_fields(kind, names):
 
 
 @every_encoding
-def test_equality_and_hash_are_identity(kind):
+def test_hash_is_identity(kind):
     x, y = example(kind), example(kind)
-    assert x == x
-    assert x != y
     assert len({x, y, x}) == 2
+    assert {x: 1, y: 2}[x] == 1
 
 
 @with_data

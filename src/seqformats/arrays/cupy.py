@@ -1,7 +1,7 @@
 """CuPy: its arrays, all of them on GPUs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,6 +71,10 @@ class CuPy(Library):
 
     def exp(self, x: CuPyArray) -> CuPyArray:
         return self.cupy.exp(x)
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        found: Callable[..., Any] | None = getattr(self.cupy, name, None)
+        return found
 
     def where(self, condition: CuPyArray, x: CuPyArray | float, y: CuPyArray | float) -> CuPyArray:
         return self.cupy.where(condition, x, y)

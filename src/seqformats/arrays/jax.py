@@ -321,6 +321,10 @@ class Jax(Library):
     def exp(self, x: JaxArray) -> JaxArray:
         return self._by(np.exp, self.numpy.exp, x)
 
+    def function(self, name: str) -> Callable[..., Any] | None:
+        found: Callable[..., Any] | None = getattr(self.numpy, name, None)
+        return found
+
     def where(self, condition: JaxArray, x: Operand, y: Operand) -> JaxArray:
         return self._by(np.where, self.numpy.where, condition, x, y)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
@@ -378,6 +378,10 @@ class Library:
     def exp(self, x: Array) -> Array:
         """The exponential of every item."""
         raise NotImplementedError
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """The function of single numbers that NumPy has by this name; None where the library has none."""
+        return None
 
     def where(self, condition: Array, x: Array | float, y: Array | float) -> Array:
         """The items of `x` where the condition holds, else those of `y`; one of the two may be a number."""

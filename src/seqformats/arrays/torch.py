@@ -14,7 +14,7 @@ from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
 from ..reading import tensors
-from . import memory
+from . import by_item, memory
 from .library import (
     AUTOCAST,
     NAMES,
@@ -246,6 +246,20 @@ class Torch(Library):
 
     def exp(self, x: Tensor) -> Tensor:
         return self.torch.exp(x)
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        torch = self.torch
+        found: Callable[..., Any] | None = getattr(torch, by_item.named(name) or "no function", None)
+        if found is None:
+            return None
+
+        def of_tensors(*operands: Any) -> Tensor:
+            """With numbers as tensors without axes, which promote as numbers do and which every function takes."""
+            like = next(x for x in operands if isinstance(x, torch.Tensor))
+            return found(*[torch.as_tensor(x, device=like.device) for x in operands])
+
+        of_tensors.__name__ = name
+        return of_tensors
 
     def where(self, condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
         return self.torch.where(condition, x, y)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from .. import registry
 from ..errors import KIND, said
 from ..formats import rows
+from ..formats.pairs import is_encoding
 from ..launch.kernel import check_device
 from .layouts import MOVES, steps_to_list
 
 
-def explain(From: type, To: type, device: str = "cpu") -> str:
+def explain(From: object, To: object, device: str = "cpu") -> str:
     """The route from one encoding to another on a kind of device, as text.
 
     Parameters
     ----------
     From, To : types
+        Or batches, whose types are meant.
     device : kind of device
         "cpu", "cuda", ...
 
@@ -26,7 +28,7 @@ def explain(From: type, To: type, device: str = "cpu") -> str:
     Raises
     ------
     TypeError
-        For what is no type.
+        For what is neither.
     ConversionError
         Where there is no route.
     DeviceError
@@ -41,9 +43,7 @@ def explain(From: type, To: type, device: str = "cpu") -> str:
       Ragged -> Padded   one move by words_to_steps (rows of 1, 2, 4, 8 bytes) or blocks_to_steps   options: fill, \
 width, multiple_of, truncate
     """
-    for kind in (From, To):
-        if not isinstance(kind, type):
-            raise KIND(f"explain takes types such as Ragged, not {said(kind)}")
+    From, To = _kind_of(From), _kind_of(To)
     if not isinstance(device, str):
         raise KIND(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
@@ -58,6 +58,15 @@ width, multiple_of, truncate
             f"options: {', '.join(leg.options) or 'none'}"
         )
     return "\n".join(lines)
+
+
+def _kind_of(given: object) -> type:
+    """A type, or that of a batch; TypeError for anything else."""
+    if isinstance(given, type):
+        return given
+    if is_encoding(given):
+        return type(given)
+    raise KIND(f"explain takes types such as Ragged, or batches, not {said(given)}")
 
 
 def _kernel_of(leg: registry.Conversion, device: str) -> str:

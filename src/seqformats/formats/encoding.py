@@ -20,6 +20,7 @@ from ..later import imported
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
+from .arithmetic import Arithmetic
 from .index import places
 from .moving import Movable, Resident
 from .rows import Room
@@ -32,7 +33,7 @@ pick_sequences = kernel("pick_sequences")
 _SHOWN = 6  # lengths that a repr shows
 
 
-class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
+class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     """What all encodings have in common.
 
     Notes

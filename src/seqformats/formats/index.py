@@ -21,7 +21,8 @@ def place(index: object, n: int) -> int:
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}{hint}"
         ) from None
     if not -n <= i < n:
-        raise INDEX(f"index {said(i)} is out of range for {n} sequences")
+        hint = "; a batch of one sequence has its items in x.data, or in x.sequences()[0]" if n == 1 else ""
+        raise INDEX(f"index {said(i)} is out of range for {n} sequence{'s' * (n != 1)}{hint}")
     return i + n if i < 0 else i
 
 

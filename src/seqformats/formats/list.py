@@ -40,7 +40,7 @@ class List(Encoding[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
 
     Examples
     --------

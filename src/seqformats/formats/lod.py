@@ -53,7 +53,7 @@ class LoD(_Deep[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
 
     Notes
     -----
@@ -314,7 +314,16 @@ class LoD(_Deep[Data]):
         return cls._over(data, levels)
 
     def _with_data(self, data: Shaped) -> Self:
-        return self._over(data, self._levels)
+        x: Any = _open()
+        x.data = data
+        x.lod = self._lod
+        x._levels = self._levels
+        x._structure = self._structure
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = LoD
+        made: Self = x
+        return made
 
     def _sub(self, level: int, start: int, stop: int) -> Self:
         """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""

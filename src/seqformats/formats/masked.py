@@ -21,7 +21,7 @@ _SIDES = ("right", "left")
 
 
 @with_views("lengths")
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True, init=False)
 class Masked(Encoding[Data]):
     """A rectangle, batch-major, in the caller's order, with the padding on one side.
 
@@ -40,7 +40,7 @@ class Masked(Encoding[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
 
     Examples
     --------
@@ -59,13 +59,24 @@ class Masked(Encoding[Data]):
     lengths: Array
     side: Side = "right"
 
-    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+    if TYPE_CHECKING:  # fields take more than they hold
 
         @overload  # NumPy's types of arrays tell the number of axes, which conversions change
         def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: Side = "right") -> None: ...
         @overload
         def __init__(self, data: Data, lengths: Integers, side: Side = "right") -> None: ...
         def __init__(self, *args: Any, **options: Any) -> None: ...
+    else:
+
+        def __init__(self, data: Data, lengths: Integers = None, side: Side = "right", *, mask: None = None) -> None:
+            """Fill the fields as a dataclass does; `mask` is there for the error that it meets."""
+            if mask is not None or lengths is None:
+                raise KIND("Masked takes lengths, one for each row of data; Masked.from_mask(data, mask) takes a mask")
+            set_field = object.__setattr__
+            set_field(self, "data", data)
+            set_field(self, "lengths", lengths)
+            set_field(self, "side", side)
+            self.__post_init__()
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2

@@ -40,7 +40,7 @@ class Packed(Encoding[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
 
     Examples
     --------
@@ -166,9 +166,17 @@ class Packed(Encoding[Data]):
         return made
 
     def _with_data(self, data: Shaped) -> Self:
-        x = self._sealed(data, self._structure)
-        object.__setattr__(x, "size_at_t", self._size_at_t)  # it may have more steps than there are
-        return x
+        x: Any = _open()
+        x.data = data
+        x.size_at_t = self._size_at_t  # it may have more steps than there are
+        x.lengths = self._lengths
+        x.indices = self._indices
+        x._structure = self._structure
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = Packed
+        made: Self = x
+        return made
 
     def _chosen(self, where: Array) -> Self:
         library, own = self._look(), self._structure

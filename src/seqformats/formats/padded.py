@@ -37,7 +37,7 @@ class Padded(Encoding[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
 
     Notes
     -----

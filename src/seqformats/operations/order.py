@@ -378,4 +378,3 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     many = library.from_host((ends - begins).reshape(-1, *own.item_shape), z.data)
     often = in_kind_of(many, lengths, own)
     return Unique(distinct, often if result is None else result(often))
-

@@ -1,0 +1,315 @@
+"""Functions of single items, of batches and of what goes with each item, and the functions of NumPy that are none.
+
+The arrays of all operands are brought to one layout, the function is called on them once, and its result is laid out
+as the first batch.  Where that has padding, the rows alone are brought there, so padding is never calculated with.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import hints, registry
+from ..arrays import NUMPY, Array, Library, Shape, adopt, is_array, library_of
+from ..converters.convert import as_own, convert, quickly, relaid, rows_of
+from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, said
+from ..formats import Encoding, Ragged
+from ..formats.arithmetic import NUMBERS, fail
+from ..formats.bare import is_column, read_column
+from ..formats.encoding import shown
+from ..formats.pairs import Pairs, is_encoding, is_own
+from .library import astype
+
+Function = Callable[..., Any]
+_TEXT = ("<U", ">U", "|S")
+"""How NumPy's dtypes of text begin."""
+
+registry.provides("astype")(astype)
+
+
+@registry.provides("elementwise")
+def elementwise(function: Function, operands: Sequence[Any]) -> Any:
+    """``function`` of numbers, arrays and batches, one of these at least; TypeError for other operands."""
+    text = (str, bytes) if any(is_own(x) and str(x._dtype)[:2] in _TEXT for x in operands) else ()
+    return evaluate(function, tuple([x if isinstance(x, text) else operand_of(x) for x in operands]), {})
+
+
+@registry.provides("elementwise_of_rows")
+def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Any, ...]) -> Any:
+    """`elementwise` of a batch, and of a number or a batch over the same structure, by the fast paths of conversions.
+
+    None where there is none, as in a graph.
+    """
+    r = quickly(first, Ragged)
+    if r is None:
+        return None
+    beside = others
+    if others and is_own(others[0]):
+        s = quickly(others[0], Ragged)
+        if s is None or type(s.data) is not type(r.data) or s._shape != r._shape:
+            return None
+        beside = (s.data,)
+    try:
+        rows = function(r.data, *beside)
+    except (TypeError, RuntimeError) as error:
+        fail(error, function, (first, *others))
+    return restore(rows, first)
+
+
+def operand_of(x: Any) -> Any:
+    """What stands beside a batch; TypeError where it is neither a number nor an array nor a batch."""
+    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)) or is_array(x):
+        return x
+    if is_encoding(x) and not isinstance(x, Pairs):
+        return as_own(x)
+    if is_column(x):
+        return read_column(x)
+    hint = "; sf.convert(x, sf.Ragged) makes a batch of lists" if isinstance(x, (list, tuple)) else ""
+    hint = "; take x.one or x.two" if isinstance(x, Pairs) else hint
+    raise KIND(f"an operand beside a batch is a number, an array or a batch, not {said(x)}{hint}")
+
+
+def evaluate(function: Function, operands: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """``function(*operands, **options)`` with the batches and arrays among them item by item, as the first batch."""
+    values = [*operands, *options.values()]
+    first = next(x for x in values if is_own(x))
+    library = _common_library(first, values)
+    rows_alone = not first._in_one_array or first._padding()
+    arrays: list[Any] = []
+    for x in values:
+        if is_own(x):
+            check_alike(x, first)
+            x = rows_of(x) if rows_alone else _laid_as(x, first)
+        elif isinstance(x, np.generic) and library is not NUMPY:
+            x = x.item()
+        arrays.append(x)
+    lead = 1 if rows_alone else first._lead
+    arrays = _with_item_axes(values, arrays, first, lead)
+    given = dict(zip(options, arrays[len(operands) :], strict=True))
+    try:
+        made = function(*arrays[: len(operands)], **given)
+    except (TypeError, RuntimeError) as error:
+        fail(error, function, values)
+    rows = adopt(made, "the result")[1]
+    return restore(rows, first) if rows_alone else first._with_data(rows)
+
+
+def _common_library(first: Encoding, values: Sequence[Any]) -> Library:
+    """The library of all batches and arrays; TypeError or DeviceError where there are several."""
+    sample = first._sample()
+    library = library_of(sample)
+    if not library.arithmetic:
+        raise LIBRARY(f'arrays of {library.name} cannot be calculated with; sf.to(x, "cupy") or sf.to(x, "torch") can')
+    device = None
+    for x in values:
+        if x is first or not (is_own(x) or is_array(x)):
+            continue
+        other: Any = x._sample() if is_own(x) else x
+        found = library_of(other) if is_own(x) else adopt(other, "an operand")[0]
+        if found is not library:
+            raise LIBRARY(
+                f"a batch of {library.name} and {'a batch' if is_own(x) else 'an array'} of {found.name} do not go "
+                f'together; sf.to(x, "{library.name}") brings one to the library of the other'
+            )
+        if library is not NUMPY and len(other.shape):
+            device = device or library.device(sample)
+            if library.device(other) != device:
+                devices = f"{device} and {library.device(other)}"
+                raise DEVICES(f"operands are on {devices}; sf.to_device(x, device) moves one")
+    return library
+
+
+def check_alike(x: Encoding, first: Encoding) -> None:
+    """StructureError where two batches differ in their lengths, on the levels that both have."""
+    if x is first:
+        return
+    for own, other in zip(reversed(x._levels), reversed(first._levels), strict=False):
+        if own is other:
+            continue
+        if own.n != other.n:
+            raise COUNTS(f"one batch has {other.n} sequences, the other {own.n}")
+        if not own.same_lengths(other):
+            raise UNLIKE(
+                f"one batch has sequences of lengths {shown(other.lengths)}, the other {shown(own.lengths)}; "
+                "sf.expand_as(rows, x) repeats a row for each item of a sequence, sf.reduce_sum(x) adds items up"
+            )
+
+
+def _laid_as(x: Encoding, first: Encoding) -> Array:
+    """The data of a batch, laid out as that of `first`, which has no padding."""
+    if x is first:
+        x._look()
+        data: Any = x.data
+        return data  # type: ignore[no-any-return]
+    if first._flat:
+        return rows_of(x)
+    like: Any = relaid(convert(x, Ragged) if x.keeps_levels or not x._in_one_array else x, first)
+    like._look()
+    return like.data  # type: ignore[no-any-return]
+
+
+def restore(rows: Array, first: Encoding) -> Any:
+    """Rows in the caller's order, laid out as `first`, with zeros for padding."""
+    if not first._in_one_array:
+        return first._with_data(rows)
+    structure = first._structure
+    r = Ragged._sealed(rows, structure)
+    form = first._form()
+    if structure.stable and form == (structure.longest, "right")[: len(form)]:  # as conversions have it by themselves
+        y = quickly(r, type(first))
+        if y is not None:
+            return y
+    return relaid(r, first)
+
+
+def _with_item_axes(values: Sequence[Any], arrays: list[Any], first: Encoding, lead: int) -> list[Any]:
+    """The arrays with axes of one put before the items of those that have fewer than others; checked."""
+    ranks = [len(x.item_shape) for x in values if is_own(x)]
+    rank = max(ranks)
+    plain = [x for x in values if not is_own(x) and is_array(x) and len(x.shape)]
+    for x in plain:
+        if len(x.shape) > rank:
+            raise SHAPE(
+                f"an array of shape {tuple(x.shape)} has more axes than an item, whose shape is {first.item_shape}; "
+                "sf.expand_as(rows, x) repeats row i for each item of sequence i, sf.Ragged(rows, x.lengths) has a "
+                "row for each item"
+            )
+    shapes = {tuple(x.item_shape) for x in values if is_own(x)} | {tuple(x.shape) for x in plain}
+    if len(shapes) == 1:
+        return arrays
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise SHAPE(f"items of shapes {' and '.join(map(str, sorted(shapes)))} cannot be broadcast") from None
+    return [
+        a.reshape(_spread(a.shape, lead, rank)) if is_own(x) and len(x.item_shape) < rank else a
+        for x, a in zip(values, arrays, strict=True)
+    ]
+
+
+def _spread(shape: Shape, lead: int, rank: int) -> Shape:
+    """A shape with axes of one before those of an item, which then has `rank`."""
+    item = tuple(shape[lead:])
+    return (*shape[:lead], *(1,) * (rank - len(item)), *item)
+
+
+@registry.provides("matrix_product")
+def matrix_product(x: Any, y: Any) -> Any:
+    """Each item of a batch times a matrix or a vector, from the side on which that stands."""
+    one, two = operand_of(x), operand_of(y)
+    if is_own(one) and is_own(two):
+        raise KIND(
+            "two batches have no product by @, which is for a batch and a matrix; sf.reduce_sum(x * y) is one of "
+            "vectors item by item, sf.map_sequences(fn, x) a function of every sequence"
+        )
+    batch, matrix = (one, two) if is_own(one) else (two, one)
+    axes = len(matrix.shape) if is_array(matrix) else 0
+    if not batch.item_shape or not 1 <= axes <= 2:
+        raise SHAPE(
+            f"@ is for items with an axis and a matrix or a vector, not for items of shape {batch.item_shape} and "
+            f"{'an array of shape ' + str(tuple(matrix.shape)) if is_array(matrix) else said(matrix)}"
+        )
+    library = _common_library(batch, (one, two))
+    matrix = adopt(matrix, "a matrix")[1]
+    of_vectors = len(batch.item_shape) == 1
+    inner = matrix.shape[0] if batch is one else matrix.shape[-1]
+    along = batch.item_shape[-1 if batch is one or of_vectors else -2]
+    if inner != along:
+        raise SHAPE(f"items of shape {batch.item_shape} and a matrix of shape {tuple(matrix.shape)} have no product")
+
+    def product(data: Array) -> Any:
+        if batch is one or (of_vectors and axes == 1):
+            return library.product(data, matrix)
+        if of_vectors:
+            turned: Any = matrix
+            return library.product(data, turned.T)
+        return library.product(matrix, data)
+
+    product.__name__ = "matmul"
+    return evaluate(product, (batch,), {})
+
+
+# --- what NumPy asks -------------------------------------------------------------------------------------------------
+
+_OPERATORS = {
+    "absolute": operator.abs,
+    "add": operator.add,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "divide": operator.truediv,
+    "equal": operator.eq,
+    "floor_divide": operator.floordiv,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "invert": operator.invert,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "multiply": operator.mul,
+    "negative": operator.neg,
+    "not_equal": operator.ne,
+    "positive": operator.pos,
+    "power": operator.pow,
+    "remainder": operator.mod,
+    "subtract": operator.sub,
+}
+"""Ufuncs that are operators of arrays of every library."""
+
+_BY_ITEM = {"around", "clip", "imag", "isclose", "isneginf", "isposinf", "nan_to_num", "real", "round", "sinc"}
+_BY_ITEM |= {"empty_like", "full_like", "ones_like", "zeros_like"}
+"""Functions of NumPy that are no ufuncs, and treat each number alone."""
+
+
+@registry.provides("array_ufunc")
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A universal function of NumPy, of batches: one result, item by item."""
+    name = ufunc.__name__
+    if method != "__call__":
+        refuse(f"np.{name}.{method}", hints.of_ufunc(name, method))
+    if options.get("out") is not None:
+        raise KIND(f"np.{name} of a batch makes a new one and takes no out=, since batches do not change")
+    if "where" in options:
+        raise KIND(f"np.{name} of a batch takes no where=; sf.where(mask, a, b) chooses between two results")
+    if ufunc.nout != 1:
+        refuse(f"np.{name}, which has {ufunc.nout} results,", "")
+    if ufunc.signature is not None:
+        if name == "matmul" and not options:
+            return matrix_product(*inputs)
+        refuse(f"np.{name}", hints.for_function(name))
+    first = next(x for x in inputs if is_own(x))
+    library = library_of(first._sample())
+    function: Any = ufunc
+    if library is not NUMPY:
+        own = getattr(np, name, None) is ufunc  # and not one of that name from elsewhere
+        function = (_OPERATORS.get(name) or library.function(name)) if own else None
+        if function is None or options:
+            refuse(f"np.{name} of items of {library.name}", "")
+    return elementwise(functools.partial(function, **options) if options else function, inputs)
+
+
+@registry.provides("array_function")
+def array_function(function: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function of NumPy that is no ufunc, of batches, if it treats each number alone; TypeError for all others."""
+    name = function.__name__
+    if name == "where" and len(operands) == 3 and not options:
+        return registry.service("where")(*operands)
+    if name not in _BY_ITEM or not any(map(is_own, operands)):
+        refuse(f"{function.__module__.replace('numpy', 'np')}.{name}", hints.for_function(name))
+    library = library_of(next(x for x in operands if is_own(x))._sample())
+    if library is not NUMPY:
+        refuse(f"np.{name} of items of {library.name}", "")
+    if options.get("out") is not None:
+        raise KIND(f"np.{name} of a batch makes a new one and takes no out=, since batches do not change")
+    return evaluate(function, operands, options)
+
+
+def refuse(what: str, hint: str) -> NoReturn:
+    """TypeError for a function of an array library that does not treat each item alone."""
+    raise KIND(
+        f"{what} does not take batches, whose padding and lengths it does not know{hint}; x.data is the array, "
+        "sf.with_array(fn)(x) calls a function of it"
+    )

@@ -1,0 +1,53 @@
+"""Functions of PyTorch that are called with encodings: those that treat each number alone, errors for others."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import hints, registry
+from ..arrays.by_item import OWNERS
+from ..errors import KIND
+from ..operations.elementwise import elementwise, evaluate, matrix_product, refuse
+
+_OF_LAYERS = ("linear", "layer_norm", "rms_norm", "embedding", "bilinear", "group_norm", "prelu")
+
+
+@functools.cache
+def _functions() -> dict[Any, str]:
+    """Those of them that this release of PyTorch has, and products of matrices, with what they are called here."""
+    torch: Any = sys.modules["torch"]  # which has called
+    found: dict[Any, str] = {}
+    for owner, names in OWNERS.items():
+        place = operator.attrgetter(owner)(torch) if owner else torch
+        found |= {getattr(place, name): "item" for name in names.split() if hasattr(place, name)}
+    found |= dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), "product")
+    return found | {torch.Tensor.__rmatmul__: "reflected product"}
+
+
+@registry.provides("torch_function")
+def torch_function(function: Callable[..., Any], operands: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Call a function of PyTorch with batches among its arguments."""
+    name = getattr(function, "__name__", str(function))
+    role = _functions().get(function)
+    if role in ("product", "reflected product") and len(operands) == 2 and not options:
+        return matrix_product(*(operands if role == "product" else operands[::-1]))
+    if role != "item":
+        hint = "" if name in _OF_LAYERS else hints.for_function(name)
+        refuse(f"{_module_of(function)}.{name}", hint)
+    for option in ("out", "inplace"):
+        if options.get(option) is not None and options[option] is not False:
+            raise KIND(f"torch.{name} of a batch makes a new one and takes no {option}=, since batches do not change")
+    if not options and 1 < len(operands) < 3 and name.startswith("__"):
+        return elementwise(function, operands)
+    return evaluate(function, operands, options)
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """Where a function is, for a message."""
+    owner = getattr(function, "__objclass__", None)
+    module = getattr(function, "__module__", None) or "torch"
+    return "torch.Tensor" if owner is not None else module if module.startswith("torch.nn.functional") else "torch"
