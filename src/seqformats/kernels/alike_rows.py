@@ -1,4 +1,4 @@
-"""Which items of every sequence are equal, column by column: how many differ, and the most frequent one.
+"""Count the different items of every sequence, or find the most frequent one, column by column.
 
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  `mode`: 0 how many different items there
 are, 1 the one that is there most often, of several the least.  NaN is equal to NaN, and larger than every number.  An
@@ -108,7 +108,7 @@ def equal_to(x: Array, columns: Columns, lo: int, hi: int, four: Any) -> Any:
 
 @shared
 def more_alike(x: Array, columns: Columns, found: Any, value: Any, before: int, many: int, t: int) -> Any:
-    """What `most_alike` has found, and item t, which is equal to so many before it, and to so many from it on."""
+    """Update what `most_alike` has found with item t, equal to so many before it, and to so many from it on."""
     different, most, best = found
     if before == 0:
         different += 1
@@ -120,7 +120,7 @@ def more_alike(x: Array, columns: Columns, found: Any, value: Any, before: int, 
 
 @shared
 def most_alike(x: Array, columns: Columns) -> Any:
-    """How many items of a column differ, and where the one stands that is there most often, of several the least."""
+    """Count the different items of a column, and find the one that is there most often, of several the least."""
     found = 0, 0, 0
     t = 0
     while t < columns.length:
@@ -139,7 +139,7 @@ def most_alike(x: Array, columns: Columns) -> Any:
 
 @shared
 def most_alike_in_order(x: Array, columns: Columns) -> Any:
-    """The same of a column in order."""
+    """Find what `most_alike` does in a column in order."""
     different, most, best, begin = 0, 0, 0, 0
     for t in range(columns.length):
         if t == 0 or not are_equal(x[item_at(columns, t - 1)], x[item_at(columns, t)]):

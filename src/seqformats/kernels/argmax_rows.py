@@ -1,4 +1,4 @@
-"""Where the first of the largest (least) items of every sequence stands, column by column, in one pass over the items.
+"""Find the first of the largest (least) items of every sequence, column by column, in one pass over the items.
 
 It is for GPUs.  On the CPU `max_rows` and `find_rows` do that together: the second finds the items in the cache, and
 both compare many columns at once.
@@ -54,7 +54,7 @@ def first_of_two(a: Any, i: int, b: Any, j: int, least: int) -> Any:
 
 @shared
 def first_of_eight(best: Any, where: int, eight: Any, t: int, by: int, least: int) -> Any:
-    """The same of the best so far and eight that come behind, which stand at t and every so many places on."""
+    """Choose between the best so far and eight that come behind, which stand at t and every so many places on."""
     a, b, c, d, e, f, g, h = eight
     a, i = first_of_two(a, t, b, t + by, least)
     c, j = first_of_two(c, t + 2 * by, d, t + 3 * by, least)
@@ -93,7 +93,7 @@ def first_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> An
 
 @shared
 def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
-    """The same, where `least` is a number: each loop compares one way."""
+    """Find the first of the best of a column, where `least` is a number: each loop compares one way."""
     if least:
         return first_one_way(x, columns, t, by, 1)
     return first_one_way(x, columns, t, by, 0)

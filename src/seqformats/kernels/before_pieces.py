@@ -1,4 +1,4 @@
-"""What comes before every piece of long sequences: the sums of the pieces on one side, column by column.
+"""Sum the pieces before every piece of long sequences, on one side, column by column.
 
 ``x (pieces * width,)`` are the sums of the pieces, as `sum_pieces` has them, ``out`` those before each; ``pieces (n +
 1,)`` is how many there are before each sequence.  `back` is 1 for the way from the end.

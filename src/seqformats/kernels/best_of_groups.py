@@ -79,14 +79,14 @@ def up_to_eight(x: Array, row: int, k: int, end: int, by: int) -> Any:
 
 @shared
 def one_joined(top: Any, total: Any, score: Any) -> Any:
-    """The same with one more."""
+    """Join one score more."""
     best = greater(top, score)
     return best, total * quick_exp(top - best) + quick_exp(score - best)
 
 
 @shared
 def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: Any, at: int, width: int) -> None:
-    """What is to be known of the groups of some chunks of a row, from place `at` of the results on.
+    """Write what is to be known of the groups of some chunks of a row, from place `at` of the results on.
 
     Each is two float32: above the largest score, -inf where there is none, below the sum of ``exp(score - largest)``,
     infinite where one is NaN or +inf.  A thread has eight scores of its group on their way while it joins eight.

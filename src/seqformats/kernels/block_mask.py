@@ -1,4 +1,4 @@
-"""Which rows are in the same sequence?  A square of 0 and 1 with a block for each.
+"""Mark the pairs of rows in the same sequence: a square of 0 and 1 with a block for each.
 
 ``out (rows * rows,)`` bytes; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``; where `causal` is 1, a row sees
 itself and what comes before it.

@@ -56,7 +56,7 @@ def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: 
 
 @shared
 def way_of_row(read: Layout, write: Layout, t: int, r: int, row: int, word: int) -> Any:
-    """Where row r of the steps, which is in step t, comes from and where it goes, in words."""
+    """Find where row r of the steps, which is in step t, comes from and goes, in words."""
     j = r - write.steps[t]
     i = write.starts[j]
     come = begin_of(read, i, read.cum[i + 1] - read.cum[i], row) + t * row * word

@@ -1,4 +1,4 @@
-"""How many chunks sequences have, and where those of each begin among all."""
+"""Count the chunks of sequences, and find where those of each begin among all."""
 
 from .parts import (
     Integers,

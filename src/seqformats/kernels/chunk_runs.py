@@ -1,4 +1,4 @@
-"""Where the chunks of every sequence begin, and how long they are."""
+"""Find where the chunks of every sequence begin, and how long they are."""
 
 from .parts import (
     Integers,

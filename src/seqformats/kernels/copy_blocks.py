@@ -41,7 +41,7 @@ def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: 
 
 @shared
 def way_of_row(read: Layout, write: Layout, i: int, r: int, row: int, word: int) -> Any:
-    """Where row r, which is in sequence i, comes from and where it goes, in words."""
+    """Find where row r, which is in sequence i, comes from and goes, in words."""
     length = read.cum[i + 1] - read.cum[i]
     t = r - read.cum[i]
     return begin_of(read, i, length, row) + t * row * word, begin_of(write, i, length, row) + t * row

@@ -1,4 +1,4 @@
-"""How many items of every sequence are marked; sequence i has the rows ``offsets[i]`` to ``offsets[i + 1]``."""
+"""Count the marked items of every sequence; sequence i has the rows ``offsets[i]`` to ``offsets[i + 1]``."""
 
 from .parts import (
     Bytes,

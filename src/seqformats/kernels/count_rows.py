@@ -1,4 +1,4 @@
-"""How many items of every sequence are not zero, column by column; or whether one is, or all are.
+"""Count the items of every sequence that are not zero, column by column; or tell whether one is, or all are.
 
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  `mode`: 0 the number of them, 1 whether
 there is one, 2 whether there is no other.  NaN is not zero.  An empty sequence gives 0, 0 and 1.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def answer(found: int, length: int, mode: int) -> int:
-    """What `mode` asks for, where so many of `length` items are not zero."""
+    """Answer what `mode` asks for, where so many of `length` items are not zero."""
     if mode == 0:
         return found
     return int(found != 0) if mode == 1 else int(found == length)

@@ -1,4 +1,4 @@
-"""How many places of every row of a mask are not zero.
+"""Count the places of every row of a mask that are not zero.
 
 ``x (n * width,)``, ``out (n,)`` int64.
 """

@@ -1,4 +1,4 @@
-"""Which chunks hold the items of the sequences that they are of: runs of items that the same chunks hold."""
+"""Find the chunks that hold the items of their sequences: runs of items that the same chunks hold."""
 
 from .parts import (
     Integers,

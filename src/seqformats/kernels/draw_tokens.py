@@ -72,7 +72,7 @@ def one_of_list(room: Room, base: int, size: int, target: float) -> int:
 
 @shared
 def one_of_all(y: Array, begin: int, width: int, top: float, sums: Array, at: int, target: float) -> int:
-    """The same of all tokens of a row, of which there are the sums of blocks of 128."""
+    """Draw one of all tokens of a row, of which there are the sums of blocks of 128."""
     token = -1
     reached = np.float64(0)
     for p in range(0, width, 128):
@@ -199,7 +199,7 @@ def nearness(y: float, mean: float) -> Any:
 
 @shared
 def weight_of(value: float, y: float, floors: Any, mean: float) -> Any:
-    """What a score weighs in a draw, 0 where it has gone; `y` is its log-probability beside that of the best."""
+    """Weigh a score in a draw, 0 where it has gone; `y` is its log-probability beside that of the best."""
     kth, low, near = floors
     stays = value > -math.inf and order_of(value) >= kth and order_of(y) >= low
     if stays and near > -0x7F800000:

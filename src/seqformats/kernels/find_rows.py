@@ -1,4 +1,4 @@
-"""Where every sequence first has a given item, column by column: the places of maxima.
+"""Find where every sequence first has a given item, column by column: the places of maxima.
 
 `x` holds the sequences in any layout, see `Layout`; ``wanted (n * width,)``, items that are there,
 and their places ``out (n * width,)``, -1 for an empty sequence.  Where a column has a NaN, NaN is wanted.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @in_lanes
 def first_place(x: Array, wanted: Array, out: Integers, columns: Columns, place: int, counter: int, count: int) -> None:
-    """Where `count` columns of a sequence have ``wanted[place:]``, counted in the dtype of `counter`."""
+    """Find where `count` columns of a sequence have ``wanted[place:]``, counted in the dtype of `counter`."""
     items, where, one = load(wanted, place, count, x), each(counter, -1, count), unknown(1)
     t = columns.length - one
     while t >= 0:
@@ -53,7 +53,7 @@ def first_place(x: Array, wanted: Array, out: Integers, columns: Columns, place:
 
 @shared
 def first_places_by_rows(x: Array, wanted: Array, out: Integers, where: Array, columns: Columns, place: int) -> int:
-    """The same of the columns that 16 lanes can share, row by row, as wide ones are best read; how many they are.
+    """Find the places in the columns that 16 lanes can share, row by row, as wide ones are best read; count these.
 
     `where` is a `scratch` of counters, so many columns are looked at at once.
     """
@@ -110,7 +110,7 @@ def cpu(x: Array, wanted: Array, out: Integers, at: Layout, width: int, lo: int,
 
 @shared
 def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
-    """Where every so many items of a column from t on first are this one, or NaN; the length where they are not."""
+    """Find where every so many items of a column from t on first are this one, or NaN; the length where none is."""
     length = columns.length
     where = length
     while t + 3 * by < length and where == length:

@@ -1,4 +1,4 @@
-"""Where every sequence first has an item, of the places where its pieces have it, as `find_rows` has found them.
+"""Find where every sequence first has an item, of the places in its pieces that `find_rows` has found.
 
 ``x (pieces * width,)`` are the places in each piece, none of its own where it has no such item; ``pieces (n + 1,)`` how
 many pieces there are before each sequence, ``rows (pieces + 1,)`` the rows before each piece; ``out (n * width,)``, -1
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def first_of(x: Array, rows: Integers, piece: int, end: int, begin: int, k: int, width: int) -> Any:
-    """Of column k of a sequence that begins at row `begin`, from this piece on."""
+    """Find the first place in column k of a sequence that begins at row `begin`, from this piece on."""
     while piece < end:
         place = x[piece * width + k]
         if 0 <= place < rows[piece + 1] - rows[piece]:

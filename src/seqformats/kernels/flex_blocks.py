@@ -1,4 +1,4 @@
-"""Which blocks of an attention mask hold a pair of rows that see each other, and which hold no other?
+"""Find the blocks of an attention mask that hold a pair of rows that see each other, and those that hold no other.
 
 The rows of all sequences stand one after the other, sequence s from ``cum[s]`` to ``cum[s + 1]``.  Row q sees the rows
 from ``q - left`` to ``q + right`` of its sequence, and the first ``prefix[s]`` rows of it.  ``options (4,)`` are `left`

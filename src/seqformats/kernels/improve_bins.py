@@ -29,7 +29,7 @@ class Bins(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What holds for every bin: its capacity, where `sizes` has any; and do numbers of sequences stay?"""
+    """Rules for every bin: its capacity, where `sizes` has any; and whether numbers of sequences stay."""
 
     costs: Array
     sizes: Integers
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
 
 @shared
 def size_of(rules: Rules, i: int) -> Any:
-    """How many items a sequence takes; 0 where bins have room for all."""
+    """Count the items of a sequence; 0 where bins have room for all."""
     return rules.sizes[i] if rules.sizes.size else 0
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def alike_from(begins: Array, units: Array, cum: Array, parts: int, n: int, unit: int, first: int, hi: int) -> int:
-    """How many sequences from one on are as long in every part, and begin where the one before ends."""
+    """Count the sequences from one on that are as long in every part, and begin where the one before ends."""
     i = first
     while i < hi:
         length = cum[i + 1] - cum[i]
@@ -105,7 +105,7 @@ def cpu(
 def way_of_item(
     bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
 ) -> Any:
-    """Of the item that is r-th if the parts of sequence i are joined: which row it is here, and its place in its part.
+    """Find the item that is r-th if the parts of sequence i are joined: its row here, and its place in its part.
 
     That is an address with rows of `row` bytes, or a row, where `row` is 1.
     """

@@ -60,7 +60,7 @@ def cpu(
 def place_in_part(
     bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
 ) -> Any:
-    """Where row r, which is of sequence i, lies in its part: at an address with rows of `row` bytes, or which row.
+    """Find where row r, of sequence i, lies in its part: an address with rows of `row` bytes, or which row.
 
     `row` is 1 for the latter.
     """

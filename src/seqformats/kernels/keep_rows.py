@@ -1,4 +1,4 @@
-"""Which rows hold none of some tokens?
+"""Mark the rows that hold none of some tokens.
 
 ``x (rows,)`` are integers, ``tokens (k,)`` is sorted; ``out (rows,)`` gets 1 for a row to keep and 0 for one of the
 tokens.

@@ -1,4 +1,4 @@
-"""Where each arc of an n-gram model leads, and where each state falls back to; see `parts.ngrams`.
+"""Link each arc of an n-gram model to the state it leads to, and each state to what it falls back to.
 
 Arcs come by rising length of their n-grams, the `size` 1-grams first.  ``contexts (arcs,)`` is the state that each
 leaves, ``own (arcs,)`` the state that is the n-gram itself, or -1 where none is.  Written are ``model.nexts`` and

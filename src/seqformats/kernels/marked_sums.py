@@ -1,4 +1,4 @@
-"""How many items of every sequence count, their sum, and that of their squares, in float64.
+"""Count the items of every sequence that count, and add them and their squares up, in float64.
 
 ``x`` holds the sequences in any layout, see `Layout`; ``marks``, a byte an item that is 0 where an item does not count,
 lie in the same or are empty.  ``out (n * 3,)``.

@@ -53,7 +53,7 @@ def largest(x: Array, out: Array, columns: Columns, place: int, least: int, coun
 
 @shared
 def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: int, turn: bool) -> int:
-    """Those of the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
+    """Take the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
 
     How many they are.
     """
@@ -126,7 +126,7 @@ def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
 
 @shared
 def best_of_eight(best: Any, eight: Any, least: int) -> Any:
-    """The same of nine."""
+    """Choose the largest (least) of nine items."""
     a, b, c, d, e, f, g, h = eight
     return best_of_four(best_of_four(best, (a, b, c, d), least), (e, f, g, h), least)
 
@@ -153,7 +153,7 @@ def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any
 
 @shared
 def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
-    """The same, where `least` is a number: each loop compares one way."""
+    """Choose the largest (least) of a column, where `least` is a number: each loop compares one way."""
     if least:
         return best_one_way(x, columns, t, by, 1)
     return best_one_way(x, columns, t, by, 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def most_of(where: Integers, pieces: Integers, width: int) -> Any:
-    """How many items of each sequence, and of each piece, there is room for."""
+    """Count the items of each sequence, and of each piece, that there is room for."""
     return where.size // ((pieces.size - 1) * width)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def ordered(at: Layout, to: Layout, u: int) -> Any:
-    """Of a unit of `at`: the row where its results begin, and how many there are."""
+    """Find the row where the results of a unit of `at` begin, and how many there are."""
     i, _, _ = locate(at, u)
     _, begin, most = locate(to, i if to.step == 1 else u)
     return begin, most

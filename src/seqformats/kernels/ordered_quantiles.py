@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def numbers_before(x: Array, columns: Columns) -> int:
-    """Where the first NaN of a column stands, the length where there is none."""
+    """Find the first NaN of a column, the length where there is none."""
     low, high = 0, columns.length
     while low < high:
         middle = (low + high) // 2
@@ -70,7 +70,7 @@ def pick(
 
 @shared
 def put_shares(shares: Array, levels: Array, how: int, i: int, length: int) -> None:
-    """How much of the second item the quantiles of sequence i have."""
+    """Write how much of the second item the quantiles of sequence i have."""
     for a in range(levels.size):
         _, share = rank_of_level(levels[a] * max(length - 1, 0), how)
         shares[i * levels.size + a] = share

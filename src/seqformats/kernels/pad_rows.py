@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def run_of(read: Layout, write: Layout, k: int) -> Any:
-    """Of run k: the sequence that it has, or else k; how many rows it has; and how many are free before them."""
+    """Describe run k: the sequence that it has, or else k; how many rows it has; and how many are free before them."""
     if write.step != 1:
         return k, write.steps[k + 1] - write.steps[k] if k + 1 < write.steps.size else 0, 0
     i = k if read.step == 1 else read.starts[k]
@@ -38,7 +38,7 @@ def run_of(read: Layout, write: Layout, k: int) -> Any:
 
 @shared
 def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) -> Any:
-    """Where row 0 of those of run k begins, and how far it is to the next; 0 where each lies somewhere else.
+    """Find where row 0 of run k begins, and how far it is to the next; 0 where each lies somewhere else.
 
     In rows, or as addresses, where `unit` is the bytes of a row.
     """
@@ -55,7 +55,7 @@ def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) ->
 
 @shared
 def source_of(begins: Integers, read: Layout, write: Layout, k: int, p: int, unit: int) -> Any:
-    """Where row p of those of run k begins, if they lie in no line; in rows or as an address."""
+    """Find where row p of run k begins, if its rows lie in no line; in rows or as an address."""
     if write.step == 1:
         return begins[p] + k * unit
     i = write.starts[p]

@@ -1,4 +1,4 @@
-"""How many pairs the items of two sequences make."""
+"""Count the pairs that the items of two sequences make."""
 
 from .parts import (
     Integers,

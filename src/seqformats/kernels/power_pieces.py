@@ -1,4 +1,4 @@
-"""What a softmax adds up, of every piece of long sequences, column by column; see `operations.pieces`.
+"""Add up the powers of a softmax, of every piece of long sequences, column by column; see `operations.pieces`.
 
 `x` holds the pieces in blocks, see `Layout`; ``tops (pieces * width,)`` are numbers near their largest items, `totals`
 the sums of ``exp(item - top)``.  The top of -inf alone is the lowest finite number.

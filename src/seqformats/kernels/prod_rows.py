@@ -79,7 +79,7 @@ def with_eight(found: Any, eight: Any) -> Any:
 
 @shared
 def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
-    """That of every so many items of a column from t on, in the dtype of `out`."""
+    """Multiply every so many items of a column from t on, in the dtype of `out`."""
     found = zero_in(out) + number_in(out, 1)
     while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)

@@ -54,7 +54,7 @@ def precedes(other: Any, s: int, value: Any, t: int) -> int:
 
 @shared
 def pair_of_rank(x: Array, columns: Columns, rank: int) -> Any:
-    """Where the item of this rank stands in a column of numbers, and the next one: each is compared with all others."""
+    """Find the item of this rank in a column of numbers, and the next one: each is compared with all others."""
     length, low, high = columns.length, 0, 0
     t = 0
     while t < length:
@@ -79,7 +79,7 @@ def pair_of_rank(x: Array, columns: Columns, rank: int) -> Any:
 
 @shared
 def place_of_rank(x: Array, columns: Columns, value: float, rank: int) -> int:
-    """Where the item of this rank stands, which is `value`."""
+    """Find the place of the item of this rank, which is `value`."""
     left = rank
     for t in range(columns.length):
         left -= x[item_at(columns, t)] < value
@@ -92,7 +92,7 @@ def place_of_rank(x: Array, columns: Columns, value: float, rank: int) -> int:
 
 @shared
 def first_nan(x: Array, columns: Columns) -> int:
-    """Where the first NaN of a column stands, the length where there is none."""
+    """Find the first NaN of a column, the length where there is none."""
     t = 0
     while t < columns.length and x[item_at(columns, t)] == x[item_at(columns, t)]:
         t += 1

@@ -60,7 +60,7 @@ def read_number(text: Bytes, begin: int, end: int) -> Any:
 
 @shared
 def find_word(text: Bytes, begin: int, end: int, vocabulary: Vocabulary) -> Any:
-    """Where in the table the word of these bytes is, or the free place for it."""
+    """Find the word of these bytes in the table, or the free place for it."""
     table, begins, ends = vocabulary.table, vocabulary.begins, vocabulary.ends
     key: Any = 0x811C9DC5
     for k in range(begin, end):
@@ -90,7 +90,7 @@ def is_unknown(text: Bytes, begin: int, end: int) -> Any:
 
 @shared
 def cut_line(text: Bytes, place: int, most: int, cuts: Integers) -> Any:
-    """Where each word of a line begins and ends, of `most` words; how many there are, and the place behind the line."""
+    """Find where each of `most` words of a line begins and ends; count them, and find the place behind the line."""
     count = 0
     while place < text.size and text[place] != 10:
         c = text[place]

@@ -41,7 +41,7 @@ def cpu(src: int, out: int, at: Layout, row: int, lo: int, hi: int) -> None:
 
 @shared
 def way_of_row(at: Layout, found: tuple[int, int, int], row: int) -> Any:
-    """Where the row that was found comes from and where it goes, in words."""
+    """Find where the row that was found comes from and goes, in words."""
     i, t, d = found
     return (d - along(at, t) + along(at, at.cum[i + 1] - at.cum[i] - 1 - t)) * row, d * row
 

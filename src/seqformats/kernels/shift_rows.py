@@ -91,7 +91,7 @@ def cpu(src: int, out: int, at: Layout, by: Integers, own: int, part: int, row: 
 
 @shared
 def way_of_row(at: Layout, found: tuple[int, int, int], by: Integers, own: int, part: int) -> Any:
-    """Where a row belongs, where it comes from, and whether anything comes; where nothing does it is from row 0."""
+    """Find where a row belongs, where it comes from, and whether anything comes; if not, it is from row 0."""
     i, t, d = found
     near = t - by[i * own]
     there = near >= 0 and near < at.cum[i + 1] - at.cum[i]

@@ -1,4 +1,4 @@
-"""What the gradient of a softmax adds up, of every piece of long sequences, column by column; see `operations.pieces`.
+"""Add up the slopes of a softmax, of every piece of long sequences, column by column; see `operations.pieces`.
 
 `x`, the gradients, and `y`, the softmax or its logarithm, hold the pieces in the same blocks, see `Layout`; ``parts
 (pieces * width,)`` are the sums of ``x * y``, or where `log` is 1 of `x`.

@@ -113,7 +113,7 @@ def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int
 
 @shared
 def put_beside(four: tuple[Any, Any, Any, Any], top: Any, shift: Any, log: int) -> Any:
-    """What becomes of four items."""
+    """Finish four items."""
     a, b, c, d = four
     a, b, c, d = a - top, b - top, c - top, d - top
     if log:
@@ -123,7 +123,7 @@ def put_beside(four: tuple[Any, Any, Any, Any], top: Any, shift: Any, log: int) 
 
 @shared
 def put_eight(out: Array, columns: Columns, t: int, by: int, eight: Any, found: tuple[Any, Any, int]) -> None:
-    """What becomes of item t of a column and seven more, as many as there are."""
+    """Finish item t of a column and seven more, as many as there are."""
     a, b, c, d, e, f, g, h = eight
     put_some(out, columns, t, by, put_beside((a, b, c, d), *found))
     if t + 4 * by < columns.length:

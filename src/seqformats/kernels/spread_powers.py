@@ -32,7 +32,7 @@ ln = np.log  # of one number; on CUDA the device's own is put in its place
 
 @shared
 def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
-    """What is taken from the items of a sequence and column, and what their powers are multiplied by; or taken too."""
+    """Find what is taken from the items of a sequence and column, and the factor of their powers."""
     powers = total[place]
     if log == 2:
         return top[place], powers

@@ -1,4 +1,4 @@
-"""Which items of every sequence differ from the one before, anywhere in their columns?
+"""Mark the items of every sequence that differ from the one before, anywhere in their columns.
 
 `x` holds the sequences in any layout, see `Layout`; ``out (rows,)`` bytes in the same, 1 for the first item of a
 sequence and for each that differs.  NaN differs from NaN, but with `nans` 1 not.  Items have so many `columns`, and

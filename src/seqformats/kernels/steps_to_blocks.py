@@ -46,7 +46,7 @@ def cpu(src: int, out: int, begins: Integers, read: Layout, write: Layout, row: 
 
 @shared
 def way_of_row(begins: Integers, read: Layout, write: Layout, t: int, r: int, row: int, word: int) -> Any:
-    """Where row r of the steps, which is in step t, comes from and where it goes, in words."""
+    """Find where row r of the steps, which is in step t, comes from and goes, in words."""
     unit = 1 if read.absolute else row
     j = r - read.steps[t]
     i = read.starts[j]

@@ -136,7 +136,7 @@ def keep_four(tops: Array, begin: int, width: int, most: int, four: Any) -> None
 
 @shared
 def mean_of_four(out: Array, four: Any, k: int, length: int) -> Any:
-    """What `mean_of_first` says, where k is at most 4."""
+    """Calculate `mean_of_first`, where k is at most 4."""
     a, b, c, d = four
     many = at_most(k, length)
     total = out.dtype.type(0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def variance(sums: Array, variances: Array, first: int, end: int, k: int, rows: Integers, ddof: int, width: int) -> Any:
-    """That of one column of the pieces `first` to `end`, in float64; 0 where there are too few rows."""
+    """Calculate the variance of one column of the pieces `first` to `end`, in float64; 0 for too few rows."""
     length = rows[end] - rows[first]
     if length <= ddof:
         return 0.0

@@ -1,4 +1,4 @@
-"""What kernels are made of: they import this package and nothing else of the library (`Layout` comes through it).
+"""Parts of kernels: they import this package and nothing else of the library (`Layout` comes through it).
 
 But those of decoding, which know by `beam.rows` and `ctc.rows` the names of what they take.
 

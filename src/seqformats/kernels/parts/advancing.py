@@ -1,4 +1,4 @@
-"""What becomes of the candidates of a step of beam search, on the host; see `advance_beams`.
+"""Advance the candidates of a step of beam search, on the host; see `advance_beams`.
 
 The arguments are named tuples of `beam.rows`.
 """

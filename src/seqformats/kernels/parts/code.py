@@ -40,7 +40,7 @@ def splat(builder: Builder, value: Value, lanes: int) -> Any:
 
 
 def called(builder: Builder, name: str, result: Value, *args: Any) -> Any:
-    """What the function of this name, an intrinsic of LLVM say, returns for some arguments."""
+    """Call the function of this name, an intrinsic of LLVM say, with some arguments."""
     signature = ir.FunctionType(result, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 

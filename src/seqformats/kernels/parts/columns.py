@@ -1,4 +1,4 @@
-"""What CUDA kernels make of a column of a sequence: its items, some at a time, sums, sums of powers, and slopes.
+"""Columns of a sequence in CUDA kernels: items, some at a time, sums, sums of powers, and slopes.
 
 As in `device`, what is special to CUDA is put among the globals before a function is compiled, see `gpu`.
 """
@@ -50,7 +50,7 @@ def tree_sum(parts: Array, place: int) -> None:
 
 @plain_on_cuda
 def tree_max(parts: Array, place: int) -> None:
-    """The same for the largest part."""
+    """Find the largest part in a tree."""
     gpu.syncthreads()
     half = gpu.blockDim.y >> 1
     while half > 0:
@@ -72,7 +72,7 @@ def share_of(length: int) -> Any:
 
 @plain_on_cuda
 def some_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
-    """What `four_of` says, `none` where there are fewer; there is one."""
+    """Load what `four_of` does, `none` where there are fewer; there is one."""
     if t + 3 * by < columns.length:
         return four_of(x, columns, t, by)
     b = c = none
@@ -85,7 +85,7 @@ def some_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 @plain_on_cuda
 def eight_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
-    """The same for eight items, all on their way at a time."""
+    """Load eight items, all on their way at a time."""
     a, b, c, d = some_of(x, columns, t, by, none)
     e = f = g = h = none
     if t + 4 * by < columns.length:
@@ -101,7 +101,7 @@ def has_one(x: Array) -> bool:
 
 @plain_on_cuda
 def eight_ahead(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
-    """The same where a thread has one column, or `none` behind its end: they are on their way while others are used.
+    """Load eight where a thread has one column, or `none` behind its end: on their way while others are used.
 
     A GPU that has few columns waits for memory.  Where a thread has four it has others, and no registers for more.
     """
@@ -155,7 +155,7 @@ def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, It
 
 @plain_on_cuda
 def eight_at(x: Array, columns: Columns, t: int, by: int) -> Any:
-    """What `four_of` says of eight items."""
+    """Load eight items as `four_of` loads four."""
     a, b, c, d = four_of(x, columns, t, by)
     e, f, g, h = four_of(x, columns, t + 4 * by, by)
     return a, b, c, d, e, f, g, h
@@ -250,7 +250,7 @@ def with_fours(out: Array, total: Item, eight: Any) -> Any:
 
 @plain_on_cuda
 def short_sum(x: Array, out: Array, columns: Columns) -> Any:
-    """The same of a short column, which one thread has, in the dtype of `out` or wider."""
+    """Sum a short column, which one thread has, in the dtype of `out` or wider."""
     none = zero_in(out)
     total, blocks = none, wide(none)
     t = 0
@@ -304,7 +304,7 @@ def rescaling(x: Array, old: Item, new: Item) -> Any:
 
 @plain_on_cuda
 def with_powers(x: Array, top: Item, blocks: Item, eight: Any) -> Any:
-    """What `powers_of` knows, with eight items more."""
+    """Update what `powers_of` knows with eight items more."""
     none, one = zero_in(x), number_in(x, 1)
     infinity = none + number_in(x, math.inf)
     a, b, c, d, e, f, g, h = eight

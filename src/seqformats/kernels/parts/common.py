@@ -28,13 +28,13 @@ def locate(at: Layout, u: int) -> Any:
 
 @shared
 def along(at: Layout, t: int) -> Any:
-    """How many rows item t of a sequence comes after its first: ``t * step``, or ``steps[t]`` where `step` is 0."""
+    """Count the rows from the first item of a sequence to item t: ``t * step``, or ``steps[t]`` where `step` is 0."""
     return at.steps[t] if at.step == 0 else t * at.step
 
 
 @shared
 def part_of(cum: Integers, offsets: Integers, i: int, r: int) -> Any:
-    """Of row r, which is of sequence i, where parts are joined as in `join_rows`: its row in its part, and which part.
+    """Find row r, of sequence i, where parts are joined as in `join_rows`: its row in its part, and which part.
 
     The number between says where that part of the sequence is in `cum`.
     """
@@ -59,7 +59,7 @@ class Columns(NamedTuple):
 
 @shared
 def item_at(columns: Columns, t: int) -> Any:
-    """Where item t of some columns begins."""
+    """Find where item t of some columns begins."""
     return columns.begin + (columns.steps[t] if columns.step == 0 else t * columns.step) * columns.width
 
 
@@ -107,7 +107,7 @@ def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Ite
 
 @shared
 def place_of(tokens: Integers, lo: int, hi: int, token: int) -> int:
-    """Where `token` stands in ``tokens[lo:hi]``, which rise, or -1."""
+    """Find `token` in ``tokens[lo:hi]``, which rise, or -1."""
     stop = hi
     while lo < hi:
         middle = (lo + hi) >> 1
@@ -149,7 +149,7 @@ def limited(value: Item, token: int, r: int, limits: Any) -> Any:
 
 @shared
 def worth(scores: Any, value: Item, token: int, r: int, log: tuple[Item, Item], limits: Any) -> Any:
-    """What a token with this score is worth behind row r of some `Scores`, which `log` turns into log-probabilities."""
+    """Value a token with this score behind row r of some `Scores`, which `log` turns into log-probabilities."""
     if scores.form != 2:
         value = (value - log[0]) - log[1]
     value = limited(value, token, r, limits)
@@ -160,7 +160,7 @@ def worth(scores: Any, value: Item, token: int, r: int, log: tuple[Item, Item], 
 
 @shared
 def candidate_value(scores: Any, token: int, r: int, width: int, log: tuple[Item, Item], limits: Any) -> Any:
-    """The same of a token whose score is read."""
+    """Value a token, whose score is read."""
     return worth(scores, scores.items[r * width + token], token, r, log, limits)
 
 

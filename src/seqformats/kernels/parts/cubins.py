@@ -1,4 +1,4 @@
-"""How kernels become code for a GPU: Numba makes PTX of them, and nvJitLink what a GPU runs; neither needs one.
+"""Compile kernels for a GPU: Numba makes PTX of them, and nvJitLink what a GPU runs; neither needs one.
 
 Importing it imports the package for CUDA, so only what compiles a kernel does.
 """
@@ -141,7 +141,7 @@ def kind_of(word: Word) -> Any:
 
 
 def signatures_of(spec: KernelSpec) -> Iterator[tuple[str, Signature]]:
-    """What launchers ask of a kernel: ".short" for what it has for short sequences or "", and types of arguments.
+    """Requests of launchers for a kernel: ".short" for what it has for short sequences or "", and types of arguments.
 
     Where an array has 2**32 items they ask for places of 64 bits, which is not among these.
     """
@@ -162,7 +162,7 @@ def signatures_of(spec: KernelSpec) -> Iterator[tuple[str, Signature]]:
 
 
 def _words_of(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """What a kernel moves from where: machine words of an array, or of arrays at addresses if it knows these."""
+    """Tell what a kernel moves from where: machine words of an array, or of arrays at addresses if it knows these."""
     code = function.__code__
     addresses = "absolute" in (*code.co_names, *code.co_varnames)
     return tuple((of, word) for word in _MACHINE_WORDS for of in ((word, "i") if addresses else (word,)))

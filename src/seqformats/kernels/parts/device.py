@@ -1,4 +1,4 @@
-"""What CUDA kernels share of finding their work: a thread's own rows, words and columns, and what they move.
+"""Find the work of a thread in CUDA kernels: a thread's own rows, words and columns, and what they move.
 
 As in the kernels themselves, what is special to CUDA is put among the globals before they are compiled, see `gpu`.
 """
@@ -44,13 +44,13 @@ def first_unit() -> Any:
 
 @plain_on_cuda
 def units_of_grid() -> Any:
-    """How many units the grid has at a time."""
+    """Count the units that the grid has at a time."""
     return gpu.gridDim.x * gpu.blockDim.y
 
 
 @plain_on_cuda
 def columns_of_grid() -> Any:
-    """How many columns of a unit the grid has at a time: so many are from one of a thread's own to the next."""
+    """Count the columns of a unit that the grid has at a time: so many are from one of a thread's own to the next."""
     return gpu.gridDim.y * gpu.blockDim.x
 
 
@@ -64,7 +64,7 @@ def run_on(cum: Integers, run: int, r: int) -> Any:
 
 @plain_on_cuda
 def row_in(at: Layout, run: int, r: int) -> Any:
-    """What `find` says of row r, which is in this run."""
+    """Find row r, which is in this run, as `find` does."""
     if at.step == 1:
         _, first, _ = locate(at, run)
         t = r - at.cum[run]
@@ -75,7 +75,7 @@ def row_in(at: Layout, run: int, r: int) -> Any:
 
 @plain_on_cuda
 def four_rows(at: Layout, r: int) -> Any:
-    """What `find` says of row r and of the next three, with one search; of the last one again where there are fewer."""
+    """Find row r and the next three as `find` does, with one search; the last one again where there are fewer."""
     bounds = at.cum if at.step == 1 else at.steps
     last = at.cum[at.cum.size - 1] - 1
     run = search(bounds, r)

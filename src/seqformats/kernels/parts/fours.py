@@ -33,7 +33,7 @@ class Fours(types.Type):
 
 
 def vector_of(kind: Kind) -> Any:
-    """What LLVM has for four numbers of a kind."""
+    """Give LLVM's type for four numbers of a kind."""
     return vector_type(ir.FloatType() if kind.bitwidth == 32 else ir.DoubleType(), FOUR)
 
 
@@ -52,7 +52,7 @@ def changed(builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
 
 
 def each_of(builder: Builder, function: Callable[..., Value], *values: Value) -> Any:
-    """What a function of one number, or of some, makes of four of them, or of one."""
+    """Apply a function of one number, or of some, to four of them, or to one."""
     if not isinstance(values[0].type, ir.VectorType):
         return function(*values)
     made = ir.Constant(values[0].type, ir.Undefined)

@@ -1,4 +1,4 @@
-"""What CUDA kernels share: intrinsics, search, sums of a block; and how they become code.
+"""Shared parts of CUDA kernels: intrinsics, search, sums of a block; and how they become code.
 
 It is the one file of the kernels, beside `fours` and `places`, that names the CUDA package (numba-cuda, which takes
 over ``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports it for
@@ -91,7 +91,7 @@ def _no_word(out: Item) -> Any:
 
 
 def _natural(array: Item) -> Any:
-    """The same array, whose places are none but natural numbers, see `places`; of the memory of a block, say."""
+    """Mark an array whose places are natural numbers, see `places`; the memory of a block, say."""
     return array
 
 
@@ -178,7 +178,7 @@ def _is_above(a: Item, b: Item) -> bool:
 
 
 def _intrinsics() -> tuple[Any, ...]:
-    """These as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
+    """Make the intrinsics as code: they are part of the kernel, and need no GPU to be compiled."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
@@ -192,7 +192,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return ir.VectorType(ir.IntType(64), 2) if size == 16 else ir.IntType(8 * size)
 
     def place_of_word(context: Context, builder: Builder, kind: Kind, array: Value, place: Value, word: Value) -> Any:
-        """Where a word of an array lies, or that at an address."""
+        """Find the address of a word of an array, or of that at an address."""
         if not isinstance(kind, types.Array):
             return builder.inttoptr(place, word.as_pointer(1))  # address space 1 is global memory
         return address_of(context, builder, kind, array, place, word)

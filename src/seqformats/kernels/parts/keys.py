@@ -25,7 +25,7 @@ def candidate_key(value: float, token: int) -> Any:
 
 @plain_on_cuda
 def ranked(keys: Array, count: int, key: int) -> int:
-    """How many of the first keys are larger."""
+    """Count the first keys that are larger."""
     rank = np.uint32(0)
     k = 0
     while k < count:  # a range takes as many instructions for each number as the rest
@@ -44,7 +44,7 @@ def value_of_key(key: int) -> Any:
 
 @plain_on_cuda
 def token_of_key(key: int) -> int:
-    """Its token."""
+    """Read the token of a key."""
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 

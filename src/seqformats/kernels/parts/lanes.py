@@ -35,7 +35,7 @@ from .options import part, shared
 
 
 def pointer(x: Item) -> Any:
-    """Where the items of a flat array begin: to be read, written and handed on without counting references.
+    """Point to the items of a flat array: to be read, written and handed on without counting references.
 
     Of a `Layout`, or another tuple, the same tuple with pointers in place of its arrays.
     """
@@ -52,7 +52,7 @@ def unknown(value: int) -> int:
 
 @shared
 def columns_at_once(width: int, some: int = 4) -> int:
-    """How many columns a kernel takes in lanes: 32, `some`, 4 or 1, of which each takes its time to compile.
+    """Choose how many columns a kernel takes in lanes: 32, `some`, 4 or 1, of which each takes its time to compile.
 
     The last of a row may be some that it has taken before.
     """

@@ -24,7 +24,7 @@ class Loops(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a function gives: a number has no axes."""
+    """Type of what a function gives: a number has no axes."""
 
     dtype: Any
     axes: int
@@ -37,7 +37,7 @@ def loops_over(fn: Any) -> Loops:
 
 
 def kind_of(loops: Loops, fn: Any, sequence: Array) -> Kind:
-    """What the function gives for an array like this one; TypeError where it cannot be compiled, or gives no array."""
+    """Find what the function gives for such an array; TypeError where it cannot be compiled, or gives no array."""
     given = typeof(fn), typeof(sequence)
     try:
         loops.once.compile(given)
@@ -53,7 +53,7 @@ def kind_of(loops: Loops, fn: Any, sequence: Array) -> Kind:
 
 
 def entry_of(loop: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """What runs a loop, that was called, for arguments of the same types."""
+    """Find what runs a loop, that was called, for arguments of the same types."""
     entry: Callable[..., Any] = loop.overloads[tuple(map(typeof, args))].entry_point
     return entry
 

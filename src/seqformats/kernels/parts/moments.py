@@ -1,4 +1,4 @@
-"""What CUDA kernels make of the mean of a column of a sequence and of the squares beside it, reading its items once.
+"""Means of columns in CUDA kernels, and the squares beside them, reading items once.
 
 As in `device`, what is special to CUDA is put among the globals before a function is compiled, see `gpu`.
 """
@@ -73,14 +73,14 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
 
 @plain_on_cuda
 def moved(out: Array, sums: Any, squares: Any, rows: int, apart: Any) -> Any:
-    """What so many items add up to beside a number, and their squares, beside one that is less by `apart`."""
+    """Move the sums of so many items beside a number, and of their squares, to one that is less by `apart`."""
     more = apart * number_in(out, rows)
     return sums + more, squares + apart * ((sums + sums) + more)
 
 
 @plain_on_cuda
 def moments_of(x: Array, out: Array, columns: Columns, share: Any) -> Any:
-    """The same of what a thread has of a column, every so many items from some on, and first how many these are.
+    """Sum what a thread has of a column, every so many items from some on, and count these.
 
     They are read once.  A short sequence is one block, and blocks of so many items are added up beside the mean of the
     first, which of float32 are sums in float64 (after Chan, Golub and LeVeque, "Updating formulae and a pairwise
@@ -108,14 +108,14 @@ def moments_of(x: Array, out: Array, columns: Columns, share: Any) -> Any:
 
 @plain_on_cuda
 def total_of(out: Array, moments: tuple[int, Any, Any, Any]) -> Any:
-    """What the items of a thread add up to."""
+    """Add up the items of a thread."""
     rows, mean, sums, _ = moments
     return mean * number_in(out, rows) + sums
 
 
 @plain_on_cuda
 def sums_beside(out: Array, moments: tuple[int, Any, Any, Any], mean: Any) -> Any:
-    """What they add up to beside a mean of more of them, and their squares beside it."""
+    """Add up the items of a thread beside a mean of more of them, and their squares beside it."""
     rows, own, sums, squares = moments
     return moved(out, sums, squares, rows, own - mean)
 

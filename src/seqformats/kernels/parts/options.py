@@ -1,4 +1,4 @@
-"""How this house compiles: the Numba options, and what becomes of functions that kernels call."""
+"""Options of compiling with Numba, and what becomes of functions that kernels call."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -25,12 +25,12 @@ def compiled(function: Function, *, keeps_gil: bool = False) -> Function:
 
 
 def compiled_with_gil(function: Function) -> Function:
-    """The same for a kernel that reads Python objects, and must be alone with them."""
+    """Mark a kernel that reads Python objects, and must be alone with them."""
     return compiled(function, keeps_gil=True)
 
 
 class _Code(JITCodeLibrary):
-    """What LLVM is to make of a function that kernels call.
+    """Code of a function that kernels call.
 
     They take it in, and it is optimized with their own code.  Numba would have it optimized and made machine code on
     its own besides, which took a quarter of the time that a kernel needs to compile.
@@ -88,7 +88,7 @@ def shared(function: Callable[..., Any]) -> Any:
 
 
 def plain_on_cuda(function: Callable[..., Any]) -> Any:
-    """The same on CUDA alone; `part` says what kernels call on the CPU."""
+    """Share a function on CUDA alone; `part` says what kernels call on the CPU."""
     made: Any = function
     made.shared = True  # `gpu.bound` looks for it
     return made

@@ -232,7 +232,7 @@ def least_of(values: Array, begin: int, end: int) -> Any:
 
 @shared
 def rank_of_level(place: float, how: int) -> Any:
-    """Which item a quantile is that is to stand at this place, from 0, and how much of the next one it has.
+    """Find the item that a quantile at this place, from 0, is, and how much of the next one it has.
 
     That of a level is the level times the last place, rounded to a number as NumPy has it.
     """
@@ -249,7 +249,7 @@ def rank_of_level(place: float, how: int) -> Any:
 
 @shared
 def put_between(x: Array, out: Array, columns: Columns, place: int, low: int, high: int, share: Any) -> None:
-    """What lies between two items of a column, of which the second has this share, to ``out[place]``."""
+    """Write what lies between two items of a column, of which the second has this share, to ``out[place]``."""
     value, above = out.dtype.type(x[item_at(columns, low)]), out.dtype.type(x[item_at(columns, high)])
     out[place] = value
     if value != above:

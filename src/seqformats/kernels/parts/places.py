@@ -42,7 +42,7 @@ class _ItemsModel(ArrayModel):
 
 
 def address_of(context: Context, builder: Builder, kind: Kind, array: Value, place: Value, word: Value) -> Value:
-    """Where a word of an array lies; `word` is its type, and `place` is counted in such words.
+    """Find the address of a word of an array; `word` is its type, and `place` is counted in such words.
 
     The product of a place of 32 bits is an instruction of the assembler's own: the compiler of Numba's package would
     make a mask and a shift of it, and the assembler would not find the one instruction that it needs for an address.

@@ -18,7 +18,7 @@ from .vectors import best_known, exp
 
 @shared
 def home_of(terms: Item, pool: Item, b: int, frames: int) -> Any:
-    """Where what belongs to unit b begins; its table is as large as a source of so many frames wants it."""
+    """Find where what belongs to unit b begins; its table is as large as a source of so many frames wants it."""
     places = terms.places
     nodes = min(places[b + 1] - places[b], frames * terms.beam + 1)
     size = 4

@@ -1,4 +1,4 @@
-"""What becomes of the beam of a prefix search in one frame; see the kernel `ctc_prefixes`.
+"""Advance the beam of a prefix search by one frame; see the kernel `ctc_prefixes`.
 
 `Own` says what belongs to a search: named tuples of `ctc.rows`, and where its own parts of their arrays begin.  A model
 of words or tokens is `speech`, and what it remembers of each row `told`; both are None where there is none, and what is
@@ -15,7 +15,7 @@ from .speech import say
 
 
 class Home(NamedTuple):
-    """Where what belongs to a unit begins."""
+    """Places where what belongs to a unit begins."""
 
     nodes: int
     table: int
@@ -28,7 +28,7 @@ class Home(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a search has to itself, and what it is told."""
+    """Arrays of a search of its own, and what it is told."""
 
     tree: Item  # PrefixTree
     rows: Item  # PrefixRows
@@ -39,7 +39,7 @@ class Own(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Which tokens of a frame prefixes go on with: those above `value`, and at it those up to `token`; and the best."""
+    """Cut of the tokens that prefixes go on with: above `value`, and at it up to `token`; and the best."""
 
     value: float
     token: int
@@ -47,7 +47,7 @@ class Cut(NamedTuple):
 
 
 class Field(NamedTuple):
-    """What is left to look for among the candidates of a frame."""
+    """Range left to look for among the candidates of a frame."""
 
     found: int  # how many candidates
     low: float  # another one has to be worth more
@@ -68,7 +68,7 @@ def log_add(a: float, b: float) -> Any:
 
 @shared
 def cut_of(own: Own, best: int) -> Any:
-    """Which tokens prefixes go on with."""
+    """Choose the tokens that prefixes go on with."""
     _, _, pool, _, terms, home = own
     value = terms.reals[0]
     token = terms.width
@@ -156,7 +156,7 @@ def stay(own: Own, cut: Cut, old: int, live: int) -> int:
 
 @shared
 def shrink(pool: Item, home: Home, count: int, most: int) -> Any:
-    """Of so many candidates the best, as before in their order; the least value that is left."""
+    """Keep the best of so many candidates, in their order; the least value that is left."""
     at = home.pool
     for k in range(count):
         pool.floats[at + k] = pool.values[at + k]
@@ -235,7 +235,7 @@ def list_tokens(own: Own, speech: Item, told: Item, cut: Cut, low: float, old: i
 
 @shared
 def say_next(speech: Item, told: Item, row: int, token: int) -> Any:
-    """What the model says of a row with one more token."""
+    """Score a row with one more token by the model."""
     return say(speech, told.contexts[row], told.nodes[row], told.hots[row], told.lengths[row], token)
 
 

@@ -1,4 +1,4 @@
-"""What a kernel says of itself, at the end of its file, to all who start it, compile it, test it or list it."""
+"""Records of kernels, at the end of their files, for all who start, compile, test or list them."""
 
 import functools
 import importlib

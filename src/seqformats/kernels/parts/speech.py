@@ -1,4 +1,4 @@
-"""What a model of words, or of tokens, says of a label that gets longer: of `ctc.rows.Speech`.
+"""Score a label that gets longer by a model of words, or of tokens: `ctc.rows.Speech`.
 
 ``reals`` are alpha times the natural logarithm of 10; beta; what is added to the logarithm of an unknown word, before
 alpha; the weight of a hot word; what an unfinished word is worth that no known word begins with; and the most that one
@@ -14,7 +14,7 @@ from .record import Integers
 
 
 class Said(NamedTuple):
-    """What a label has said: its whole words, and the one that is not finished."""
+    """State of a label: its whole words, and the one that is not finished."""
 
     context: int  # the state behind the whole words
     node: int  # of the unfinished word in the tree of words; -1 where none begins so
@@ -49,7 +49,7 @@ def next_letter(speech: Item, node: int, hot: int, letter: int) -> Any:
 
 @shared
 def worth_of_part(speech: Item, node: int, hot: int, length: int) -> Any:
-    """What an unfinished word is worth as long as it is one: by what it may become.
+    """Value an unfinished word as long as it is one: by what it may become.
 
     Of a hot word as much of its weight as is spelled.  Where no known word begins so, what an unknown one costs, for
     more than 6 letters in proportion (as in pyctcdecode's `score_partial_token`).
@@ -66,7 +66,7 @@ def worth_of_part(speech: Item, node: int, hot: int, length: int) -> Any:
 
 @shared
 def end_word(speech: Item, context: int, node: int, hot: int) -> Any:
-    """What a word is worth when it ends, the hot ones' weight included, and the state behind it."""
+    """Value a word when it ends, with the weight of hot ones, and find the state behind it."""
     number = 0
     if node >= 0:
         number = speech.entries[node]
@@ -90,7 +90,7 @@ def spell(speech: Item, node: int, hot: int, length: int, token: int) -> Any:
 
 @shared
 def say(speech: Item, context: int, node: int, hot: int, length: int, token: int) -> Any:
-    """What a label that has said this says with one more token; `value` is what that token has gained."""
+    """Add one more token to a label; `value` is what that token has gained."""
     if speech.by_words == 0:
         value, context = follow_word(speech, context, speech.numbers[token])
         return Said(context, 0, 0, 0, speech.reals[0] * value + speech.reals[1], 0.0)
@@ -105,7 +105,7 @@ def say(speech: Item, context: int, node: int, hot: int, length: int, token: int
 
 @shared
 def end_label(speech: Item, context: int, node: int, hot: int, length: int) -> Any:
-    """What a label gains where it ends: its last word, and the end of the sentence."""
+    """Value the end of a label: its last word, and the end of the sentence."""
     value = 0.0
     if length > 0:
         value, context = end_word(speech, context, node, hot)

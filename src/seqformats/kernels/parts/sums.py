@@ -48,7 +48,7 @@ def room(like: Item) -> Any:
 
 
 def scratch(like: Item) -> Any:
-    """The same in their own dtype; `like` may be a number, too."""
+    """Make room in the items' own dtype; `like` may be a number, too."""
     return np.ndarray(COLUMNS, like.dtype)
 
 
@@ -203,7 +203,7 @@ def add_at_once(x: Array, out: Array, columns: Columns, t: int, begin: int, plac
 
 @shared
 def add_in_turn(x: Array, out: Array, four: Array, columns: Columns, t: int, begin: int, place: int, size: int) -> None:
-    """The same in the same order of additions, reading row after row; `four` is a `scratch`."""
+    """Add up in the same order of additions, reading row after row; `four` is a `scratch`."""
     some, none = unknown(16), each(out, 0, 16)  # zeros, to which -0.0 is added as in `total`
     a, k = item_at(columns, t) + begin, 0
     while k < size:
@@ -229,7 +229,7 @@ def add_in_turn(x: Array, out: Array, four: Array, columns: Columns, t: int, beg
 def total_by_rows(
     x: Array, out: Array, blocks: Array, four: Array, columns: Columns, place: int, divisor: float, turn: bool
 ) -> int:
-    """Those of the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
+    """Sum the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
 
     How many they are.  `blocks` is a `room` and `four` a `scratch`, so many columns are added up at once.
     """

@@ -1,4 +1,4 @@
-"""What becomes of the beam of a search for texts in one frame; see the kernel `ctc_texts`.
+"""Advance the beam of a search for texts by one frame; see the kernel `ctc_texts`.
 
 The steps of a row are: 0 it stays, with a blank; 1 its last token goes on; 2 a token ends the word; 3 one ends it and
 begins another; 4 one gives the word more letters; 5 the frames are over.
@@ -16,7 +16,7 @@ from .speech import end_word, next_letter, spell, worth_of_part
 
 
 class Search(NamedTuple):
-    """What a search works with: named tuples of `ctc.rows`."""
+    """Arrays that a search works with: named tuples of `ctc.rows`."""
 
     terms: Item  # TextTerms
     speech: Item  # Speech
@@ -29,7 +29,7 @@ class Search(NamedTuple):
 
 @shared
 def slot_of(table: Item, mask: int, firsts: Item, seconds: Item, first: int, second: int) -> Any:
-    """Where a pair of numbers is in a table, or the free place for it."""
+    """Find a pair of numbers in a table, or the free place for it."""
     place = (first * 0x9E3779B1) ^ (second * 0x85EBCA6B)
     place = (place ^ (place >> 29)) & mask
     while table[place] >= 0 and not (firsts[table[place]] == first and seconds[table[place]] == second):
@@ -179,7 +179,7 @@ def go_on(search: Search, count: int, at: int, i: int, token: int, value: float)
 
 @shared
 def worth_of_candidate(search: Search, k: int) -> Any:
-    """What the text of a candidate is worth, its unfinished word included."""
+    """Value the text of a candidate, its unfinished word included."""
     parts, pool = search.parts, search.pool
     part = pool.parts[k]
     value = search.texts.values[pool.texts[k]]
@@ -192,7 +192,7 @@ def worth_of_candidate(search: Search, k: int) -> Any:
 
 @shared
 def worth_of_end(search: Search, text: int) -> Any:
-    """What a text is worth that ends."""
+    """Value a text that ends."""
     speech, texts = search.speech, search.texts
     value = texts.values[text]
     if speech.end >= 0:

@@ -87,7 +87,7 @@ def _number(kind: Item) -> Any:
 
 
 def _registers(context: Context, kind: Item) -> tuple[int, int]:
-    """How many rows, and how many numbers of each, the registers of this CPU hold at a time."""
+    """Count the rows, and the numbers of each, that the registers of this CPU hold at a time."""
     wide = "+avx512f" in context.codegen()._get_host_cpu_features()
     return (ROWS, 1024 // kind.bitwidth) if wide else (ROWS // 2, 512 // kind.bitwidth)
 

@@ -100,7 +100,7 @@ def maximum(x: Item, p: int, n: int) -> Any:
 
 @plain_on_cuda
 def place_in(x: Item, p: int, n: int, value: Item) -> Any:
-    """Where the first of ``x[p:p + n]`` stands that equals `value`, which is there."""
+    """Find the first of ``x[p:p + n]`` that equals `value`, which is there."""
     k = 0
     while x[p + k] != value:
         k += 1
@@ -331,7 +331,7 @@ def _maximum_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
 
 @intrinsic
 def _place_in_few(typingctx: Context, x: Kind, p: Kind, n: Kind, value: Kind) -> Any:
-    """Where the first of ``x[p:p + min(n, 16)]`` stands that equals a value; 16 where there is none."""
+    """Find the first of ``x[p:p + min(n, 16)]`` that equals a value; 16 where there is none."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         data = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])

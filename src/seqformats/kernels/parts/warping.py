@@ -1,4 +1,4 @@
-"""What may be drawn of a row of scores, on the host: tokens listed in the `Room` with keys and weights, by the `Warp`.
+"""Tokens that may be drawn of a row of scores, on the host: listed in the `Room` with keys and weights, by the `Warp`.
 
 Thresholds are found with a histogram, which is made anew over the bin that they are in until all in that are the same.
 `draw_tokens` says in which order what is asked for is done.
