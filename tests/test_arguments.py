@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import sys
 import warnings
 
 import hostile
@@ -12,6 +13,7 @@ import valid_calls
 from valid_calls import OF_MODULES, OTHERS, WITHOUT
 
 import seqformats as sf
+from seqformats.formats.arithmetic import Arithmetic
 
 CALLS = valid_calls.CALLS | OF_MODULES
 pytestmark = pytest.mark.passes("compiled", reason="what is refused is refused before a kernel is started")
@@ -111,6 +113,29 @@ def test_odd_arguments(name):
             if said:
                 found[argument, odd] = said
     assert not found, "\n".join(f"{key}: {said}" for key, said in found.items())
+
+
+def test_batches_are_not_compared(monkeypatch):
+    """The library asks for identity alone: ``==`` of batches compares items, and its result has no truth."""
+    found = set()
+
+    def recorded(name, answer):
+        def compare(self, *others):  # noqa: ARG001
+            frame = sys._getframe(1)
+            found.add((name, frame.f_code.co_filename, frame.f_lineno))
+            return answer
+
+        monkeypatch.setattr(Arithmetic, name, compare)
+
+    for name, answer in (("__eq__", False), ("__ne__", True), ("__bool__", True)):
+        recorded(name, answer)
+    assert valid_calls.x() not in [1]
+    assert found.pop()[1] == __file__  # so it sees comparisons, this one
+    for name in CALLS:
+        for argument in CALLS[name]():
+            for odd in ("a batch", "a batch of bools"):
+                verdict(name, CALLS[name]() | {argument: ODD[odd]()})
+    assert not found
 
 
 TENSORS = {

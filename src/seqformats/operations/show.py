@@ -62,7 +62,11 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     stream = sys.stdout if file is None else file
     if not callable(getattr(stream, "write", None)):
         raise KIND(f"file must be a text stream, not {said(file)}")
-    found = [(name, picture(as_own(as_encoding(member)))) for name, member in _members(x, "")]
+    try:
+        members = _members(x, "")
+    except RecursionError:
+        raise KIND("x holds itself, as a dict among its own members") from None
+    found = [(name, picture(as_own(as_encoding(member)))) for name, member in members]
     for name, of in found:  # once nothing can be refused any more
         _write(name, of, stream)
 
