@@ -103,7 +103,8 @@ def of_rows(tree, rows, arrays, function):
     """The expression by an array library's own functions, of rows."""
     name, *parts = tree
     if name in ("batch", "array", "number"):
-        return {"batch": rows, "array": arrays}[name][parts[0]] if name != "number" else parts[0]
+        own = {"batch": rows, "array": arrays}[name][parts[0]] if name != "number" else parts[0]
+        return own.item() if isinstance(own, np.bool_) and function is of_torch else own  # no number to tensors
     found = [of_rows(part, rows, arrays, function) for part in parts]
     rank = max(x.ndim - 1 for x, part in zip(found, parts, strict=True) if has_rows(part))
     if any(part[0] == "array" and x.ndim > rank for x, part in zip(found, parts, strict=True)):

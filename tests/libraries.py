@@ -86,7 +86,7 @@ class OnNumPy:
         return sf.vjp(function, *args, **options)
 
     def need_products(self):
-        """Skip the test where the library has no product of matrices."""
+        """Skip the test where the library has no product of matrices, nor any other arithmetic."""
 
     def multiplied(self, dtypes):
         """Those of these dtypes that it has a product of matrices for."""

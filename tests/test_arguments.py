@@ -120,7 +120,7 @@ def test_batches_are_not_compared(monkeypatch):
     found = set()
 
     def recorded(name, answer):
-        def compare(self, *others):  # noqa: ARG001
+        def compare(self, *others):
             frame = sys._getframe(1)
             found.add((name, frame.f_code.co_filename, frame.f_lineno))
             return answer

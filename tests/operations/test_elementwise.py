@@ -41,6 +41,7 @@ def outcome(function):
 @given(data=st.data())
 def test_expressions(arrays, kind, data):
     """Operators and functions of batches are those of the library, on rows: results, dtypes, errors and warnings."""
+    arrays.need_products()
     of_library = {"numpy": expressions.of_numpy, "torch": expressions.of_torch, "jax": expressions.of_jax}
     tree, batches, rows, items = data.draw(expressions.cases(kind))
     given, rows, items = arrays.up(batches), arrays.up(rows), arrays.up(items)
@@ -80,6 +81,7 @@ CALLED = {"numpy": of_batches, "torch": of_batches_of_tensors, "jax": of_batches
 @every_encoding
 def test_gradient_of_where(arrays, kind):
     """Of two batches whose items broadcast, and of one beside an array or a number."""
+    arrays.need_products()
     a = oracle.build(kind, oracle.truth_of([np.ones((k, 3)) for k in LENGTHS]))
     marks = sf.convert(sf.Ragged(np.array([True, False, True, False, True]), LENGTHS), sf.Padded)
     y, pullback = arrays.vjp(sf.where, marks, a, example(sf.Masked))
@@ -102,6 +104,7 @@ def test_where_of_lists(kind):
 
 @every_encoding
 def test_products_with_matrices(arrays, kind):
+    arrays.need_products()
     rng = np.random.default_rng(0)
     matrix, vectors, matrices = (rng.integers(-3, 3, shape).astype("f8") for shape in [(3, 2), (5, 3), (5, 4, 3)])
     for call, data, other, wanted in [

@@ -173,6 +173,7 @@ class Library:
     bool_dtype: DType = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
+    numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
     functional = False  # True where operations may have to run as a program of the library; see `connected`
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
@@ -385,6 +386,15 @@ class Library:
 
     def where(self, condition: Array, x: Array | float, y: Array | float) -> Array:
         """The items of `x` where the condition holds, else those of `y`; one of the two may be a number."""
+        raise NotImplementedError
+
+    def rows_at(self, x: Array, places: Array) -> Array:
+        """``x[places]``, where `places` are beside `x`."""
+        rows: Array = x[places]
+        return rows
+
+    def rows_or_zeros(self, x: Array, numbers: Array) -> Array:
+        """Row ``numbers[i] - 1`` of `x` for each i, zeros where that is none."""
         raise NotImplementedError
 
     # --- the autograd graph ---

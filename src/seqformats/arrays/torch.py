@@ -42,6 +42,7 @@ class Torch(Library):
 
     name = "torch"
     autograd = True
+    numpy_scalars = False
 
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
@@ -260,6 +261,12 @@ class Torch(Library):
 
         of_tensors.__name__ = name
         return of_tensors
+
+    def rows_at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x.index_select(0, places)
+
+    def rows_or_zeros(self, x: Tensor, numbers: Tensor) -> Tensor:
+        return self.torch.cat((x.new_zeros((1, *x.shape[1:])), x)).index_select(0, numbers)
 
     def where(self, condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
         return self.torch.where(condition, x, y)

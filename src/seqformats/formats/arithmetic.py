@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NUMBERS = frozenset((bool, int, float, complex))
 
 
-def _one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
+def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
     """A function of one operand, of a batch."""
     if not x._direct:
         return _by_rows(operate, x, ())
@@ -35,7 +35,7 @@ def _one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
         fail(error, operate, (x,))
 
 
-def _two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Any) -> Any:
+def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Any) -> Any:
     """A function of two operands, of a batch and what stands to its right."""
     kind = type(other)
     if not x._direct:
@@ -65,14 +65,13 @@ def _two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Any) -> Any:
 
 def _by_rows(operate: Callable[..., Any], x: Arithmetic, others: tuple[Any, ...]) -> Any:
     """A function of a batch that is not in one array without padding, and of nothing else or what is like it."""
-    y = registry.service("elementwise_of_rows")(operate, x, others)
-    return registry.service("elementwise")(operate, (x, *others)) if y is None else y
+    return registry.service("elementwise_of_rows")(operate, x, others)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     """Make the method of an operator of one operand."""
     operate = getattr(operator, name)
-    return lambda self: _one(operate, self)
+    return lambda self: map_one(operate, self)
 
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
@@ -80,7 +79,7 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
     operate = getattr(operator, name)
     if swapped:
         operate = _swap(operate)
-    return lambda self, other: _two(operate, self, other)
+    return lambda self, other: map_two(operate, self, other)
 
 
 def _comparison(name: str, of_none: bool) -> Callable[[Any, Any], Any]:
@@ -226,7 +225,7 @@ class Arithmetic:
         if method == "__call__" and not options and ufunc.nout == 1 and ufunc.signature is None:
             x = inputs[0]
             if isinstance(x, Arithmetic) and type(x._sample()) is np.ndarray:
-                return _one(ufunc, x) if len(inputs) == 1 else _two(ufunc, x, inputs[1])
+                return map_one(ufunc, x) if len(inputs) == 1 else map_two(ufunc, x, inputs[1])
         return registry.service("array_ufunc")(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: object, args: Any, options: Any) -> Any:

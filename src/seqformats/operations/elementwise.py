@@ -7,6 +7,7 @@ as the first batch.  Where that has padding, the rows alone are brought there, s
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -15,16 +16,20 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import NUMPY, Array, Library, Shape, adopt, is_array, library_of
-from ..converters.convert import as_own, convert, quickly, relaid, rows_of
+from ..converters.convert import as_own, convert, relaid, rows_of
 from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, said
 from ..formats import Encoding, Ragged
 from ..formats.arithmetic import NUMBERS, fail
 from ..formats.bare import is_column, read_column
 from ..formats.encoding import shown
+from ..formats.leaves import wants_grad
 from ..formats.pairs import Pairs, is_encoding, is_own
+from ..limits import remember
 from .library import astype
 
 Function = Callable[..., Any]
+_SMALL = 1 << 14
+"""So many places have a batch of which the numbers of the places are kept."""
 _TEXT = ("<U", ">U", "|S")
 """How NumPy's dtypes of text begin."""
 
@@ -40,24 +45,21 @@ def elementwise(function: Function, operands: Sequence[Any]) -> Any:
 
 @registry.provides("elementwise_of_rows")
 def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Any, ...]) -> Any:
-    """`elementwise` of a batch, and of a number or a batch over the same structure, by the fast paths of conversions.
-
-    None where there is none, as in a graph.
-    """
-    r = quickly(first, Ragged)
-    if r is None:
-        return None
-    beside = others
-    if others and is_own(others[0]):
-        s = quickly(others[0], Ragged)
-        if s is None or type(s.data) is not type(r.data) or s._shape != r._shape:
-            return None
-        beside = (s.data,)
+    """`elementwise` of a batch that is not in one array without padding, and of a number or a batch that is like it."""
+    library = library_of(first._sample())
+    if not library.arithmetic:
+        return elementwise(function, (first, *others))
+    in_graph = library.autograd and wants_grad((first, *[x for x in others if is_own(x)]))
+    arrays = [_rows_of(x, in_graph) if is_own(x) else x for x in (first, *others)]
+    if len(arrays) > 1 and is_own(others[0]):
+        own, other = first._sample(), others[0]._sample()
+        if type(own) is not type(other) or first.item_shape != others[0].item_shape:
+            return elementwise(function, (first, *others))
     try:
-        rows = function(r.data, *beside)
+        rows = function(*arrays)
     except (TypeError, RuntimeError) as error:
         fail(error, function, (first, *others))
-    return restore(rows, first)
+    return restore(rows, first, in_graph)
 
 
 def operand_of(x: Any) -> Any:
@@ -79,12 +81,13 @@ def evaluate(function: Function, operands: tuple[Any, ...], options: Mapping[str
     first = next(x for x in values if is_own(x))
     library = _common_library(first, values)
     rows_alone = not first._in_one_array or first._padding()
+    in_graph = rows_alone and library.autograd and wants_grad(tuple([x for x in values if is_own(x) or is_array(x)]))
     arrays: list[Any] = []
     for x in values:
         if is_own(x):
             check_alike(x, first)
-            x = rows_of(x) if rows_alone else _laid_as(x, first)
-        elif isinstance(x, np.generic) and library is not NUMPY:
+            x = _rows_of(x, in_graph) if rows_alone else _laid_as(x, first)
+        elif isinstance(x, np.generic) and not library.numpy_scalars:
             x = x.item()
         arrays.append(x)
     lead = 1 if rows_alone else first._lead
@@ -95,7 +98,7 @@ def evaluate(function: Function, operands: tuple[Any, ...], options: Mapping[str
     except (TypeError, RuntimeError) as error:
         fail(error, function, values)
     rows = adopt(made, "the result")[1]
-    return restore(rows, first) if rows_alone else first._with_data(rows)
+    return restore(rows, first, in_graph) if rows_alone else first._with_data(rows)
 
 
 def _common_library(first: Encoding, values: Sequence[Any]) -> Library:
@@ -152,18 +155,52 @@ def _laid_as(x: Encoding, first: Encoding) -> Array:
     return like.data  # type: ignore[no-any-return]
 
 
-def restore(rows: Array, first: Encoding) -> Any:
+def _rows_of(x: Encoding, in_graph: bool) -> Array:
+    """The rows of a batch in the caller's order, in a graph by an operation of its library where that is quicker."""
+    places = _places(x) if in_graph else None
+    if places is None:
+        return rows_of(x) if x._flat else convert(x, Ragged)._sample()  # which is new, or has been looked at
+    data: Any = x.data
+    x._look()
+    return library_of(data).rows_at(data.reshape(-1, *x.item_shape), places[0])
+
+
+def restore(rows: Array, first: Encoding, in_graph: bool = False) -> Any:
     """Rows in the caller's order, laid out as `first`, with zeros for padding."""
     if not first._in_one_array:
         return first._with_data(rows)
+    places = _places(first) if in_graph else None
+    if places is not None:
+        data: Any = library_of(rows).rows_or_zeros(rows, places[1])
+        return first._with_data(data.reshape(*first._shape[: first._lead], *rows.shape[1:]))
     structure = first._structure
     r = Ragged._sealed(rows, structure)
     form = first._form()
     if structure.stable and form == (structure.longest, "right")[: len(form)]:  # as conversions have it by themselves
-        y = quickly(r, type(first))
-        if y is not None:
-            return y
+        return convert(r, type(first))
     return relaid(r, first)
+
+
+def _places(x: Encoding) -> tuple[Array, Array] | None:
+    """Where in data, as one row of places, each row lies, and which row, counted from 1, lies in each place.
+
+    Beside the data; for small batches of tensors alone, in whose graph two selections are quicker than two moves.
+    """
+    lead = x._shape[: x._lead]
+    count = math.prod(lead)
+    if not x._gapped or not 0 < x._structure.rows <= count <= _SMALL or library_of(x._sample()).name != "torch":
+        return None
+    known, sample = x._structure.device, x._sample()
+    library = library_of(sample)
+    key = "places", type(x), x._form(), library.device(sample)
+    if key not in known:
+        numbered = x._with_data(np.arange(count).reshape(lead))
+        rows = np.arange(1, x._structure.rows + 1)
+        places = relaid(Ragged._sealed(rows, x._structure), numbered).data
+        found = [library.from_host(a, sample) for a in (rows_of(numbered), places.reshape(-1))]
+        remember(known, key, (found[0], found[1]))
+    pair: tuple[Array, Array] = known[key]
+    return pair
 
 
 def _with_item_axes(values: Sequence[Any], arrays: list[Any], first: Encoding, lead: int) -> list[Any]:
@@ -288,6 +325,8 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: 
         function = (_OPERATORS.get(name) or library.function(name)) if own else None
         if function is None or options:
             refuse(f"np.{name} of items of {library.name}", "")
+        # a number of NumPy on the left has become an array without axes on the way
+        inputs = tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in inputs])
     return elementwise(functools.partial(function, **options) if options else function, inputs)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from .. import hints, registry
 from ..arrays.by_item import OWNERS
 from ..errors import KIND
+from ..formats.arithmetic import map_one, map_two
+from ..formats.pairs import is_own
 from ..operations.elementwise import elementwise, evaluate, matrix_product, refuse
 
 _OF_LAYERS = ("linear", "layer_norm", "rms_norm", "embedding", "bilinear", "group_norm", "prelu")
@@ -41,7 +43,9 @@ def torch_function(function: Callable[..., Any], operands: tuple[Any, ...], opti
     for option in ("out", "inplace"):
         if options.get(option) is not None and options[option] is not False:
             raise KIND(f"torch.{name} of a batch makes a new one and takes no {option}=, since batches do not change")
-    if not options and 1 < len(operands) < 3 and name.startswith("__"):
+    if not options and is_own(operands[0]) and len(operands) <= 2:
+        return map_one(function, operands[0]) if len(operands) == 1 else map_two(function, *operands)
+    if len(operands) == 2 and name.startswith("__"):
         return elementwise(function, operands)
     return evaluate(function, operands, options)
 
