@@ -268,8 +268,8 @@ def intersect(x: B, y: Batch) -> B:
     """
     own, other = operands_of(x, y)
     _check(other.own, own.own, ("y", "x"))
-    distinct = unique(own.own)
-    return in_kind(own.result)(keep_items(distinct, isin(distinct, other.own)))  # type: ignore[no-any-return]
+    common = keep_items(own.own, isin(own.own, other.own))
+    return in_kind(own.result)(unique(common))  # type: ignore[no-any-return]
 
 
 def _choice(given: object, what: str, known: tuple[str, ...]) -> int:
