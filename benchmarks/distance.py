@@ -75,6 +75,40 @@ def _(b: Batch) -> Case:
     return Case(lambda: sf.levenshtein(x, y), peers)
 
 
+def strings(size: int) -> tuple[list[str], list[str]]:
+    """Pairs of strings of so many letters, of which a tenth is another, missing or new."""
+    rng = np.random.default_rng(8)
+    count = max(4, 40_000 // size)
+    said = rng.integers(ord("a"), ord("z") + 1, (count, size))
+    wanted = np.where(rng.random(said.shape) < EDITED / 9, ord("-"), said)
+    kept = rng.random(said.shape) >= EDITED / 9
+    return (
+        ["".join(map(chr, row)) for row in said],
+        ["".join(map(chr, row[own])) + "+" * (size // 30) for row, own in zip(wanted, kept, strict=True)],
+    )
+
+
+def of_strings(size: int) -> None:
+    """Declare the operation on strings of one length, whatever the batch."""
+
+    @operation(f"levenshtein, {size} characters", ["small"], arrays=("NumPy",), cuda=False)
+    def _(b: Batch) -> Case:  # noqa: ARG001  strings have lengths of their own
+        said, wanted = strings(size)
+
+        def by_rapidfuzz() -> np.ndarray:
+            scorer = rapidfuzz.distance.Levenshtein.distance
+            found: np.ndarray = rapidfuzz.process.cpdist(
+                said, wanted, scorer=scorer, dtype=np.int64, workers=sf.num_threads()
+            )
+            return found
+
+        return Case(lambda: sf.levenshtein(said, wanted), {"rapidfuzz cpdist": by_rapidfuzz})
+
+
+for _size in (180, 1_000, 5_000):
+    of_strings(_size)
+
+
 def texts_of(x: sf.Ragged) -> list[str]:
     """A word for each token."""
     return [" ".join(f"w{token}" for token in sequence) for sequence in x.to_nested()]

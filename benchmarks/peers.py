@@ -59,6 +59,8 @@ class _NumpyOps:
 torch: Any = _Peer("torch")
 ak: Any = _Peer("awkward")
 pa: Any = _Peer("pyarrow")
+pd: Any = _Peer("pandas")
+pl: Any = _Peer("polars")
 rapidfuzz: Any = _Peer("rapidfuzz")
 jiwer: Any = _Peer("jiwer")
 thinc: Any = _Peer("thinc.api")

@@ -26,6 +26,7 @@ TITLES = {
     "parts": "Parts of sequences",
     "join": "Joining and splitting",
     "distance": "Distances",
+    "events": "Events and series",
     "attention": "Attention",
     "nested": "Nested lists",
     "steps": "Time steps",

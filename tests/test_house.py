@@ -42,7 +42,7 @@ LAYERS = [
     ["arrays"],
     ["launch.cuda", "reading", "registry"],
     ["arrays.functions", "arrays.torch", "arrays.jax"],
-    ["launch.formulas", "launch.program", "launch.recurrences", "launch.sequences"],
+    ["launch.formulas", "launch.program", "launch.recurrences", "launch.sequences", "launch.series"],
     ["formats"],
     ["numba_types"],
     ["converters"],

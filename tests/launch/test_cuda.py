@@ -147,6 +147,8 @@ ALONG = {
     **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in REDUCTIONS if REDUCTIONS[name].what},
     "quantile": (sf.reduce_quantile, lambda x: (x, [0.1, 0.5, 1.0])),
     "topk": (sf.topk_mean, lambda x: (x, [1, 4, 2])),
+    "diff": (sf.diff, lambda x: (x, 2)),
+    "ffill": (sf.ffill, lambda x: (x, np.arange(sf.lengths(x).sum()) % 3 > 0)),
     "overlapping chunks": (sf.chunk, lambda x: (x, 3, 2)),
     "mean of chunks": (sf.unchunk, lambda x: (sf.chunk(x, 3, 2), "mean")),
     "largest of chunks": (sf.unchunk, lambda x: (sf.chunk(x, 3, 2, last="drop"), "max")),

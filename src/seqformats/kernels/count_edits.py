@@ -69,11 +69,11 @@ def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home:
     found = 0
     for t in range(along.length):
         bits = 1 if top == 0 else scratch[edge + t]
-        token = np.int64(along.items[along.begin + t])
+        s = along.items[along.begin + t]
         if small == 0:
-            token = place_in_wide_table(scratch, home, token)
-            token = token if scratch[home + token] != 0 else 512
-        masks = home + 1024 + 4 * token
+            s = place_in_wide_table(scratch, home, s)
+            s = s if scratch[home + s] != 0 else 512
+        masks = home + 1024 + 4 * s
         r0, f0, rises, falls = next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
         r1, f1, rises, falls = next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
         r2, f2, rises, falls = next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)

@@ -21,6 +21,7 @@ from ..limits import remember
 from .formulas import FORMULAS, NAMED
 from .kernel import Kernel, Sequences, Work
 from .recurrences import FORMULAS_OF_STEPS as FORMULAS_OF_STEPS
+from .series import FORMULAS_OF_SERIES as FORMULAS_OF_SERIES
 
 Value = Any  # a cell, an array of JAX or of NumPy
 Values = tuple[Any, ...]

@@ -83,15 +83,15 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
     name = name_of(own)
     if not name.startswith(("int", "uint", "bool")) and (own.rows or isinstance(x, Encoding)):
         raise WHOLE(f"bins are for integers, but x has dtype {name}")
-    numbers = _Numbers(own, width)
     if weights is None:
 
         def count(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
-            if back:
+            if back and not library_of(z._sample()).functional:
                 raise NO_GRADIENT("a count has no gradient; give weights=, which have one")
             return over_levels(_Numbers(z, width).added(None, "int64"), z), None
 
         return Call(own, count, found.result)
+    numbers = _Numbers(own, width, fixed=True)
     mass = _weights(weights, own)
     kind = name_of(mass.own)
     if kind not in SUMS_IN or kind.startswith("complex"):
@@ -129,12 +129,14 @@ def _weights(given: Any, x: Encoding) -> Operand:
 class _Numbers:
     """The integers of a batch, which say in which bin each item is."""
 
-    def __init__(self, x: Encoding, width: int) -> None:
+    def __init__(self, x: Encoding, width: int, fixed: bool = False) -> None:
         self.x, self.width = in_one_array(x), width
         self.library = library_of(self.x.data)
         name = self.library.dtype_name(self.x._dtype)
         narrow = name in ("bool", "int8", "int16", "int32", "uint8", "uint16")
         self.items = self.library.astype(self.x.data, "int32" if narrow else "int64")
+        if fixed and self.library.functional:  # beside weights in a program of JAX they have values
+            self.items = to_host(self.items)
 
     def added(self, weights: Encoding | None, name: str) -> Array:
         """Add up the weights of each bin, or count; ``(n, width)`` of this dtype."""
@@ -142,22 +144,24 @@ class _Numbers:
         made = "float64" if name.startswith(("float", "bfloat")) else "int64"
         some = width > 0 and structure.rows > 0
         make = library.empty if some else library.zeros
-        out = make((structure.n, width), library.dtype(made), self.items)
-        beyond = library.zeros((structure.n,), library.dtype("int64"), self.items)
-        none = library.empty((0,), library.dtype(made), self.items)
-        factors = none if weights is None else data_beside(weights, self.x, made)
+        like = self.items if weights is None else weights._sample()
+        factors = library.empty((0,), library.dtype(made), like)
+        if weights is not None:
+            factors = data_beside(weights, self.x, made)
+        out = make((structure.n, width), library.dtype(made), like)
+        beyond = library.zeros((structure.n,), library.dtype("int64"), like)
         if some:
             work = Work(structure.n, structure.n + structure.rows // width)
             args = (self.x._layout(), int(weights is not None))
             count_bins.start(library, (self.items, factors), (out, beyond), args, width, structure, work)
-        if library.kind(self.items) != "program":
+        if library.kind(beyond) != "program":
             self._check(to_host(beyond) if width else structure.lengths)
         return settled(library, library.astype(out, name))
 
     def spread(self, slopes: Array, shape: Encoding, name: str) -> Encoding:
         """Give each item what its bin has, in the encoding of the weights."""
         library, structure = self.library, self.x._structure
-        out = rows_like(library, self.x, (), library.dtype("float64"), self.items)
+        out = rows_like(library, self.x, (), library.dtype("float64"), slopes)
         if structure.rows:
             given = library.astype(slopes, "float64")
             args = (self.x._layout(),)

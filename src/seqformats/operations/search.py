@@ -12,6 +12,7 @@ from ..converters.convert import convert
 from ..errors import CHOICE, COUNTS, DTYPE, RANGE, SHAPE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
+from ..formats.leaves import calculated
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, operands_of
 from ..launch.kernel import kernel
@@ -47,7 +48,6 @@ class _Searched(NamedTuple):
     items: Array  # those that are searched
     at: Layout  # where they lie
     values: Encoding  # whose items are looked up
-    like: Encoding  # the caller's batch of values
 
 
 def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
@@ -102,7 +102,7 @@ def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
     """
     x, y = operands_of(sorted, values)
     mode = _choice(side, "side", _SIDES)
-    return in_kind(y.result)(_search(_look(x, y, ("sorted", "values")), mode, "int64"))  # type: ignore[no-any-return]
+    return in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64"))  # type: ignore[no-any-return]
 
 
 def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, direction: str = "backward") -> B:
@@ -160,9 +160,8 @@ def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, directi
     """
     x, y = operands_of(left, right)
     mode = 2 + _choice(direction, "direction", _DIRECTIONS)
-    found = _look(y, x, ("right", "left"))
-    limit = _tolerance(tolerance, found.name)
-    return in_kind(x.result)(_search(found, mode, "int64", limit))  # type: ignore[no-any-return]
+    _tolerance(tolerance, "float64")
+    return in_kind(x.result)(_search(y, x, ("right", "left"), mode, "int64", tolerance))  # type: ignore[no-any-return]
 
 
 def isin(x: B, y: Batch | Shaped) -> B:
@@ -211,20 +210,20 @@ def isin(x: B, y: Batch | Shaped) -> B:
     >>> sf.isin(x, np.array([5, 3])).data
     array([ True, False, False,  True, False])
     """
+    at = None
     if is_array(y):
         (own,) = operands_of(x)
-        given = _one_set(y, own.own._sample())
-        every = given._structure.longest
-        at = given._structure.flat._replace(starts=frozen(np.zeros(own.own._structure.n, np.int64)))
-        cum = frozen(np.arange(own.own._structure.n + 1) * every)
-        found = _look(Operand(given), own, ("y", "x"), at._replace(cum=cum, steps=cum))
+        other = Operand(_one_set(y, own.own._sample()))
+        every, n = other.own._structure.longest, own.own._structure.n
+        cum = frozen(np.arange(n + 1) * every)
+        at = Layout(frozen(np.zeros(n, np.int64)), cum, cum, -1, 0, 1, 0)
     else:
         own, other = operands_of(x, y)
         every = other.own._structure.longest
         if every > _FEW:
             other = other._replace(own=sort(_flat_numbers(other.own, "y")))
-        found = _look(other, own, ("y", "x"))
-    return in_kind(own.result)(_search(found, _EQUAL if every > _FEW else _EQUAL_TO_ANY, "bool"))  # type: ignore[no-any-return]
+    mode = _EQUAL if every > _FEW else _EQUAL_TO_ANY
+    return in_kind(own.result)(_search(other, own, ("y", "x"), mode, "bool", at=at))  # type: ignore[no-any-return]
 
 
 def intersect(x: B, y: Batch) -> B:
@@ -268,8 +267,8 @@ def intersect(x: B, y: Batch) -> B:
     """
     own, other = operands_of(x, y)
     _check(other.own, own.own, ("y", "x"))
-    distinct = unique(own.own)
-    return in_kind(own.result)(keep_items(distinct, isin(distinct, other.own)))  # type: ignore[no-any-return]
+    common = keep_items(own.own, isin(own.own, other.own))
+    return in_kind(own.result)(unique(common))  # type: ignore[no-any-return]
 
 
 def _choice(given: object, what: str, known: tuple[str, ...]) -> int:
@@ -315,46 +314,49 @@ def _one_set(given: Any, like: Array) -> Ragged[Any]:
     return one
 
 
-def _check(x: Encoding, values: Encoding, names: tuple[str, str]) -> None:
+def _check(x: Encoding, values: Encoding, names: tuple[str, str], both: bool = True) -> None:
     """StructureError where the two have other numbers of sequences, or items that are no single numbers."""
-    if x._structure.n != values._structure.n:
+    if both and x._structure.n != values._structure.n:
         raise COUNTS(f"{names[0]} has {x._structure.n} sequences, but {names[1]} has {values._structure.n}")
     for z, what in zip((x, values), names, strict=True):
         if z.item_shape not in ((), (1,)):
             raise SHAPE(f"{what} must have one number an item, item shape () or (1,), but has {z.item_shape}")
 
 
-def _look(searched: Operand, asked: Operand, names: tuple[str, str], at: Layout | None = None) -> _Searched:
+def _look(x: Encoding, values: Encoding, names: tuple[str, str], at: Layout | None) -> _Searched:
     """Check two batches and bring them to one dtype; `at` says where the items of one set for all lie."""
-    if at is None:
-        _check(searched.own, asked.own, names)
-    elif asked.own.item_shape not in ((), (1,)):
-        raise SHAPE(f"{names[1]} must have one number an item, item shape () or (1,), but has {asked.own.item_shape}")
-    x, y = _flat_numbers(searched.own, names[0]), in_one_array(asked.own)
+    x, y = _flat_numbers(x, names[0]), in_one_array(values)
     library = library_of(y.data)
-    check_beside(x.data, y, *names)
+    if at is None:  # else it has been brought there
+        check_beside(x.data, y, *names)
     kinds = [name_of(z) for z in (x, y)]
     for what, kind in zip(names, kinds, strict=True):
         if kind not in _WORDS:
             raise DTYPE(f"{what} has items of dtype {kind}; those that can be compared here: {', '.join(_WORDS)}")
     words = [_WORDS[kind] for kind in kinds]
     name = words[0] if words[0] == words[1] else _WORDS[np.result_type(*words).name]
-    return _Searched(
-        library,
-        name,
-        library.astype(x.data, name),
-        x._layout() if at is None else at,
-        y._with_data(library.astype(y.data, name)),
-        asked.own,
-    )
+    data = [library_of(z.data).astype(z.data, name) for z in (x, y)]
+    return _Searched(library, name, data[0], x._layout() if at is None else at, y._with_data(data[1]))
 
 
-def _search(found: _Searched, mode: int, made: str, tolerance: Array | None = None) -> Any:
-    """Start the kernel; the result is laid out as the values."""
-    library, y = found.library, found.values
-    limit = frozen(np.zeros(0, found.name)) if tolerance is None else tolerance
-    out = rows_like(library, y, y.item_shape, library.dtype(made), y.data)
-    if y._structure.rows:
-        inputs = (found.items, y.data, limit)
-        search_rows.start(library, inputs, (out,), (found.at, y._layout(), mode), 1, y._structure)
-    return found.like._with_data(settled(library, out))
+def _search(
+    searched: Operand,
+    asked: Operand,
+    names: tuple[str, str],
+    mode: int,
+    made: str,
+    tolerance: object = None,
+    at: Layout | None = None,
+) -> Any:
+    """Check two batches and start the kernel; the result is laid out as the values."""
+    _check(searched.own, asked.own, names, at is None)
+
+    def found(both: tuple[Encoding, Encoding]) -> Any:
+        library, name, items, layout, y = _look(*both, names, at)
+        out = rows_like(library, y, y.item_shape, library.dtype(made), y.data)
+        if y._structure.rows:
+            inputs = (items, y.data, _tolerance(tolerance, name))
+            search_rows.start(library, inputs, (out,), (layout, y._layout(), mode), 1, y._structure)
+        return both[1]._with_data(settled(library, out))
+
+    return calculated(found, (searched.own, asked.own))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, library_of
-from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..arrays.dtypes import HALF, SUMS_IN, differentiable, exponentials
 from ..converters.convert import convert, restored
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
@@ -22,7 +22,7 @@ from ..gradients.operation import Call, Operation, Pullback, linear, operand, op
 from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .companions import NO_MARKS, marks_beside
-from .over import flat_layout, name_of
+from .over import Calculation, flat_layout, name_of
 from .pick import in_kind_of, pick, pullback_of
 
 diff_rows, last_places = kernel("diff_rows"), kernel("last_places")
@@ -153,6 +153,9 @@ def _places(x: Encoding, marks: Array) -> Array:
     return out
 
 
+_filled = Calculation("fill_rows", exponentials("a gap that is filled"), by_item=True)
+
+
 def _by_number(x: Encoding) -> Ragged[Any]:
     """Make each number an item, row by row."""
     r = convert(x, Ragged)
@@ -220,6 +223,8 @@ def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
     def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
         if not fills or not structure.rows or not width:
             return z, lambda dy: dy
+        if not whole and not back:
+            return _filled(z), None
         places = _places(z, kept)
         if whole or width == 1:
             y = pick(z, places, structure)

@@ -84,11 +84,11 @@ def place_in_wide_table(scratch: Integers, home: int, token: int) -> Any:
 @shared
 def are_small(part: Part) -> Any:
     """Tell whether all tokens are from 0 to 511, and so places of the table themselves."""
-    small = True
+    large = 0
     for t in range(part.length):
-        token = np.int64(part.items[part.begin + t])
-        small &= (token >= 0) & (token < 512)
-    return small
+        token = part.items[part.begin + t]
+        large |= (token < 0) | (token > 511)
+    return large == 0
 
 
 @shared
@@ -105,7 +105,7 @@ def fill_wide_table(scratch: Integers, home: int, strips: Part, least: int, smal
     for k in range(256 - strips.length, 256):
         token = strips.items[strips.begin + strips.length - 256 + k]
         if token >= least:
-            s = np.int64(token) if small else place_in_wide_table(scratch, home, token)
+            s = token if small else place_in_wide_table(scratch, home, token)
             masks = home + 1024 + 4 * s
             if scratch[home + s] == 0:
                 scratch[home + s] = 1
