@@ -1,5 +1,6 @@
 """Models of transformers over one row: each beside itself alone with every sequence, into which nothing can leak."""
 
+import concurrent.futures
 import copy
 import pickle
 import threading
@@ -330,13 +331,19 @@ def test_trainer_and_adapters(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
 def test_compiled():
-    """Values of a compiled model equal those of the model, for other lengths too."""
-    model, free = pair("llama")
-    compiled = torch.compile(free, backend="aot_eager")
-    for rows in (ROWS, ROWS[2:], ROWS[:5]):
-        x = sf.Ragged(torch.cat(rows), [len(r) for r in rows])
-        assert away(compiled(input_ids=x).logits.data, free(input_ids=x).logits.data) < 1e-5
-    torch.compiler.reset()
+    """A compiled model has the values of the model, and is compiled anew for none of ten shapes after the second."""
+    model, free = pair("bert")
+    compiled = torch.compile(free, backend="eager")
+    try:
+        for i in range(12):
+            lengths = [1 + (7 * i + 5 * k) % 29 for k in range(3 + i % 4)]
+            x = sf.Ragged(torch.cat(drawn(lengths, i)), lengths)
+            with torch.compiler.set_stance("default" if i < 2 else "fail_on_recompile"):
+                out = compiled(input_ids=x, labels=x)
+                out.loss.backward()
+            assert away(out.logits.data, free(input_ids=x).logits.data) < 1e-5
+    finally:
+        torch.compiler.reset()
     assert model is not free
 
 
@@ -348,6 +355,158 @@ def test_dropout_is_drawn_anew():
     assert away(first, second) > 1e-3
     torch.manual_seed(0)
     assert torch.equal(free(IDS)[0].data, first)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_dropout_in_checkpoints(reentrant):
+    """A checkpoint draws for its second forward what it has drawn for the first."""
+    found = []
+    for again in (False, True):
+        free = pair("bert", {**ENCODER, "attention_probs_dropout_prob": 0.5})[1].train()
+        if again:
+            checkpoints(free)({"use_reentrant": reentrant})
+            free.enable_input_require_grads()
+        torch.manual_seed(0)
+        free(input_ids=IDS, labels=IDS).loss.backward()
+        found.append(gradients(free))
+    close_gradients(found[1], found[0])
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gpt_oss", "llama4_text", "t5", "umt5"])
+def test_no_sequence_goes_alone(name, monkeypatch):
+    """Soft caps, sinks, chunks and relative biases are one call of attention for each layer, whatever the batch."""
+    from seqformats.hf.unpadded import attend
+
+    free, calls = pair(name)[1], []
+    original = attend.attend_sequences
+    monkeypatch.setattr(attend, "attend_sequences", lambda *a, **k: calls.append(k) or original(*a, **k))
+    free(input_ids=IDS, **({"labels": IDS} if name in PAIRED else {}))
+    layers = {"llama4_text": 4, "t5": 6, "umt5": 6}.get(name, 2)
+    assert len(calls) == layers
+    option = {"gemma2": "softcap", "gpt_oss": "sinks", "llama4_text": "chunk"}.get(name, "bias")
+    assert any(given[option] is not None for given in calls)
+
+
+def test_prefix_language_model():
+    """A prefix, which `token_type_ids` tell, sees itself in both directions; other blocks are refused."""
+    model, free = pair("hrm_text", {**DECODER, "prefix_lm": True}, "HrmTextForCausalLM")
+    types = [(torch.arange(len(r)) < len(r) // 3).long() for r in ROWS]
+    alone = [model(input_ids=r[None], token_type_ids=y[None]).logits[0] for r, y in zip(ROWS, types, strict=True)]
+    marked = sf.Ragged(torch.cat(types), LENGTHS)
+    assert away(free(input_ids=IDS, token_type_ids=marked).logits.data, torch.cat(alone)) < 1e-5
+    padded = free(**RIGHT, token_type_ids=pad(types, True, 0)).logits[RIGHT["attention_mask"].bool()]
+    assert away(padded, torch.cat(alone)) < 1e-5
+    assert away(free(input_ids=IDS).logits.data, torch.cat(alone)) > 1e-3
+    with pytest.raises(TypeError, match="that are no prefixes"):
+        free(input_ids=IDS, token_type_ids=sf.Ragged(1 - marked.data, LENGTHS))
+
+
+@pytest.mark.parametrize("kind", ["BertModel", "BertForSequenceClassification"])
+def test_token_types(kind):
+    """They go with their tokens, as an encoding and padded."""
+    model, free = pair("bert", _SMALL, kind)
+    types = [(torch.arange(len(r)) > len(r) // 2).long() for r in ROWS]
+    result = 0 if kind == "BertForSequenceClassification" else "pooler_output"
+    alone = torch.cat(
+        [model(input_ids=r[None], token_type_ids=y[None])[result] for r, y in zip(ROWS, types, strict=True)]
+    )
+    found = free(input_ids=IDS, token_type_ids=sf.Ragged(torch.cat(types), LENGTHS))[result]
+    assert away(found, alone) < 1e-5
+    assert away(free(**RIGHT, token_type_ids=pad(types, True, 0))[result], alone) < 1e-5
+    assert away(free(input_ids=IDS)[result], alone) > 1e-4
+
+
+class Nested(torch.nn.Module):
+    """Two models of one config, one of which runs without padding, and calls the other in the middle of its forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.outer, self.inner = build("bert", ENCODER, "BertModel"), build("roberta", ENCODER, "RobertaModel")
+        self.plain = transformers.BertModel(self.outer.config).eval()  # shares the config, and goes on padded
+        sf.hf.padding_free(self.outer), sf.hf.padding_free(self.inner)
+        self.seen = []
+        self.outer.encoder.layer[0].register_forward_hook(lambda *_: self.seen.append(self.inner(IDS[2:5])[0].data))
+
+    def forward(self, x):
+        return self.outer(x)[0].data, self.plain(**RIGHT)[0]
+
+
+def test_nested_models():
+    """Each forward has its own boundaries to its end, whatever runs within it; other models of its config none."""
+    both = Nested()
+    states, plain = both(IDS)
+    model, other = build("bert", ENCODER, "BertModel"), build("roberta", ENCODER, "RobertaModel")
+    assert away(states, torch.cat([model(input_ids=r[None])[0][0] for r in ROWS])) < 1e-5
+    assert away(both.seen[0], torch.cat([other(input_ids=r[None])[0][0] for r in ROWS[2:5]])) < 1e-5
+    model.load_state_dict(both.plain.state_dict())
+    assert away(plain, model(**RIGHT)[0]) < 1e-5
+
+
+def test_errors_in_the_middle():
+    """A forward that fails leaves nothing behind: the next has its own boundaries, and generate none."""
+    model, free = pair("llama")
+    handle = free.model.layers[1].register_forward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        free(input_ids=IDS)
+    handle.remove()
+    assert torch.equal(free.generate(**LEFT, max_new_tokens=3), model.generate(**LEFT, max_new_tokens=3))
+    assert away(free(input_ids=IDS[1:4]).logits.data, torch.cat([model(r[None]).logits[0] for r in ROWS[1:4]])) < 1e-5
+
+
+def test_replicas_in_threads():
+    """What DataParallel runs: shallow copies of the modules, each in a thread, over its part of a padded batch."""
+    model, free = pair("bert", _SMALL, "BertForSequenceClassification")
+
+    def replica(module):
+        made = module._replicate_for_data_parallel()
+        made._parameters, made._buffers = dict(module._parameters), dict(module._buffers)
+        for name, child in module._modules.items():
+            made._modules[name] = replica(child)
+        return made
+
+    parts = [{key: x[i : i + 4] for key, x in RIGHT.items()} for i in (0, 4)]
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda one, part: one(**part).logits, [replica(free), replica(free)], parts))
+    assert away(torch.cat(found), model(**RIGHT).logits) < 1e-5
+
+
+def test_training_with_generate_between():
+    """Steps of training beside the model alone, with text generated between them."""
+    model, free = pair("llama")
+    steps = [torch.optim.SGD(each.parameters(), 0.1) for each in (model, free)]
+    for _ in range(3):
+        expected = alone(model, True)
+        for key, p in model.named_parameters():
+            p.grad = expected.gradients.get(key)
+        free.zero_grad()
+        loss = free(input_ids=IDS, labels=sf.Ragged(torch.cat(expected.labels), LENGTHS)).loss
+        loss.backward()
+        assert away(loss, expected.loss) < 1e-4
+        for step in steps:
+            step.step()
+        options = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
+        assert torch.equal(model.generate(**LEFT, **options), free.generate(**LEFT, **options))
+        model.zero_grad()
+
+
+def test_limits_of_positions():
+    """A rotation that turns with the longest of a batch is refused where a batch has sequences on both sides of it."""
+    rope = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    free = pair("llama", {**DECODER, "max_position_embeddings": 20, "rope_parameters": rope})[1]
+    with pytest.raises(sf.ConversionError, match="turns all sequences"):
+        free(input_ids=IDS)
+    assert free(input_ids=IDS[3:5]).logits.data.isfinite().all()
+
+
+def test_poisoned_sources():
+    """A NaN in the states of one source stays with its target."""
+    free = pair("t5")[1]
+    sources, targets = drawn(SOURCES, 3), drawn(TARGETS, 4)
+    embeds = free.get_input_embeddings()(torch.cat(sources)).detach()
+    embeds[8:17] = float("nan")
+    labels = sf.Ragged(torch.cat(targets), TARGETS)
+    logits = free(inputs_embeds=sf.Ragged(embeds, SOURCES), labels=labels).logits
+    assert [bool(x.isfinite().all()) for x in logits.sequences()] == [True, True, False, True, True]
 
 
 def test_bad_calls():

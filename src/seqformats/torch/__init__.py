@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from .collate import collate
     from .nested import from_njt, to_njt
     from .recurrent import Recurrent, rnn
+    from .routes import attend, attention_route
 
 __all__ = [
     "BalancedSampler",
     "BucketSampler",
     "Recurrent",
+    "attend",
+    "attention_route",
     "collate",
     "flex_mask",
     "from_njt",
@@ -34,6 +37,8 @@ _PLACES = {
     "BalancedSampler": "..loading.balanced",
     "BucketSampler": "..loading.sampler",
     "Recurrent": ".recurrent",
+    "attend": ".routes",
+    "attention_route": ".routes",
     "collate": ".collate",
     "flex_mask": ".attention",
     "from_njt": ".nested",

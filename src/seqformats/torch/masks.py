@@ -1,4 +1,4 @@
-"""Mask of the pairs of rows that see each other, as a function that FlexAttention reads into its own graph.
+"""Mask of the pairs of rows that see each other, and their scores: functions that FlexAttention reads into its graph.
 
 The rest of this package is not read by PyTorch's compiler; this file is.
 """
@@ -25,3 +25,18 @@ def mask_mod_of(numbers: Tensor, left: int | None, right: int | None, known: Ten
         return inside & (near if known is None else near | known[k])
 
     return mask_mod
+
+
+def score_mod_of(places: Tensor, softcap: float | None, bias: Tensor | None) -> Any:
+    """Make the function that changes scores: by a soft cap, and a bias by `places` in sequences, or slopes."""
+
+    def score_mod(score: Tensor, batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001
+        if softcap is not None:
+            score = softcap * (score / softcap).tanh()
+        if bias is None:
+            return score
+        if bias.dim() == 1:
+            return score - bias[head] * (q - k).abs()
+        return score + bias[head, places[q], places[k]]
+
+    return score_mod

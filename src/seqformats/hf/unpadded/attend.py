@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ...errors import TOGETHER, UNPADDED
-from ...operations.dot_attention import attention
+from ...torch.routes import attend as attend_sequences
 from .calls import count_layer
 from .masks import IMPLEMENTATIONS, mask_beside
 from .rows import Tensor, Visible, sides
@@ -128,61 +127,29 @@ def attend_rows(
         position_bias = None  # zeros, which UMT5 makes for all pairs where it has no bias
     if position_bias is not None and tuple(position_bias.shape[-2:]) != longest:
         raise UNPADDED(f"a bias {tuple(position_bias.shape)} is not one of {longest[0]} positions by {longest[1]}")
-    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    if dropout or softcap is not None or position_bias is not None or s_aux is not None or seen.chunk is not None:
-        return _one_by_one(query, key, value, seen, _Scores(scale, softcap, position_bias, s_aux, dropout)), None
     q, k, v = (
         rows.of(x[0].transpose(0, 1)) for x, rows in ((query, seen.queries), (key, seen.keys), (value, seen.keys))
     )
-    window = None if seen.left is None and not seen.right else (seen.left, seen.right)
-    return attention(q, k, v, causal=seen.right == 0, scale=scale, window=window).data[None], None
+    out = attend_sequences(
+        q,
+        k,
+        v,
+        causal=seen.right == 0,
+        scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+        window=None if seen.left is None and not seen.right else (seen.left, seen.right),
+        chunk=seen.chunk,
+        prefix=seen.prefixes,
+        softcap=softcap,
+        bias=None if position_bias is None else _beside(query, position_bias[0]),
+        sinks=None if s_aux is None else _beside(query, s_aux),
+        dropout=float(dropout),
+        # Drawn of PyTorch's generator, whose state gradient checkpoints keep for the second forward.
+        seed=int(torch.randint(1 << 62, ())) if dropout else None,
+    )
+    return out.data[None], None
 
 
-class _Scores(NamedTuple):
-    """Options of the scores that `seqformats.attention` does not have."""
-
-    scale: float
-    softcap: float | None
-    bias: Tensor | None
-    sinks: Tensor | None
-    dropout: float
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
-        """Attend within one sequence, with all of its scores."""
-        t, m = q.shape[2], k.shape[2]
-        bias = None if self.bias is None else self.bias[:, :, :t, :m]
-        if self.softcap is None and self.sinks is None:
-            mask = visible
-            if bias is not None:
-                mask = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=self.dropout, scale=self.scale)
-        scores = (q @ k.transpose(2, 3)) * self.scale
-        if self.softcap is not None:
-            scores = torch.tanh(scores / self.softcap) * self.softcap
-        if bias is not None:
-            scores = scores + bias
-        if visible is not None:
-            scores = scores.masked_fill(~visible, float("-inf"))
-        if self.sinks is not None:
-            scores = torch.cat([scores, self.sinks.reshape(1, -1, 1, 1).expand(1, -1, t, 1).to(scores)], -1)
-        weights = F.softmax(scores, -1, dtype=torch.float32).to(q.dtype)[..., :m]
-        return F.dropout(weights, self.dropout) @ v
-
-
-def _one_by_one(query: Tensor, key: Tensor, value: Tensor, seen: Visible, scores: _Scores) -> Tensor:
-    """Attend one sequence after the other."""
-    share = query.shape[1] // key.shape[1]
-    masks: dict[tuple[int, int], Tensor | None] = {}
-    outs = [query.new_zeros(1, 0, query.shape[1], value.shape[3])]
-    sources = zip(seen.keys.begins, seen.keys.lengths, strict=True)
-    for a, t, (b, m) in zip(seen.queries.begins, seen.queries.lengths, sources, strict=True):
-        if not t or not m:
-            outs.append(query.new_zeros(1, t, query.shape[1], value.shape[3]))
-            continue
-        q, k, v = query[:, :, a : a + t], key[:, :, b : b + m], value[:, :, b : b + m]
-        if share > 1:
-            k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
-        if (t, m) not in masks:
-            masks[t, m] = seen.square(t, m, query.device)
-        outs.append(scores.attend(q, k, v, masks[t, m]).transpose(1, 2))
-    return torch.cat(outs, 1)
+def _beside(query: Tensor, x: Tensor) -> Tensor:
+    """A bias or sinks in the dtype of the queries, or in float32 beside half precision."""
+    wide = x.dtype == torch.float32 and query.dtype in (torch.float16, torch.bfloat16)
+    return x if wide else x.to(query.dtype)

@@ -45,11 +45,31 @@ class Rows:
         """Positions ``(total,)`` that begin again with each sequence."""
         return torch.as_tensor(position_ids(self.lengths)).to(self.device)
 
+    def prefixes(self, blocks: Tensor) -> list[int] | None:
+        """Lengths of the prefixes ``(n,)`` that blocks ``(1, total)`` mark, -1 outside; None where they are others."""
+        own = blocks[0].tolist()
+        found = []
+        for begin, length in zip(self.begins, self.lengths, strict=True):
+            part = own[begin : begin + length]
+            count = sum(block >= 0 for block in part)
+            if any(block != part[0] for block in part[:count]):
+                return None
+            found.append(count)
+        return found
+
     def first(self, x: Tensor) -> Tensor:
         """The first row of each sequence: ``(1, total, ...)`` to ``(n, ...)``."""
         if 0 in self.lengths:
             raise EMPTY(f"sequence {self.lengths.index(0)} is empty; it has no first token to pool")
         return x[0].index_select(0, torch.tensor(self.begins, device=x.device))
+
+
+class Limits(NamedTuple):
+    """Numbers of keys that a query sees to the left and to the right, and the size of its chunk; None for no limit."""
+
+    left: int | None = None
+    right: int | None = None
+    chunk: int | None = None
 
 
 class Sides(NamedTuple):
@@ -94,9 +114,10 @@ class Visible:
     a layer's queries see, so a layer that gets another mask, or none, cannot go unnoticed.
     """
 
-    def __init__(self, sides: Sides, left: int | None, right: int | None, chunk: int | None) -> None:
+    def __init__(self, sides: Sides, limits: Limits, prefixes: list[int] | None = None) -> None:
         self.queries, self.keys = sides.rows, sides.source or sides.rows
-        self.left, self.right, self.chunk = left, right, chunk
+        self.left, self.right, self.chunk = limits
+        self.prefixes = prefixes
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Visible:
         return self
@@ -123,20 +144,6 @@ class Visible:
             f"this model calls {getattr(func, '__name__', func)} with its attention mask: it makes its own scores, and "
             "needs padding"
         )
-
-    def square(self, t: int, m: int, device: Any) -> Tensor | None:
-        """The mask ``(t, m)`` of one sequence of queries and its keys; None where every key is seen."""
-        if self.left is None and self.right is None and self.chunk is None:
-            return None
-        q, k = torch.arange(t, device=device)[:, None], torch.arange(m, device=device)
-        seen = torch.ones(t, m, dtype=torch.bool, device=device)
-        if self.left is not None:
-            seen &= k >= q - self.left
-        if self.right is not None:
-            seen &= k <= q + self.right
-        if self.chunk is not None:
-            seen &= k // self.chunk == q // self.chunk
-        return seen
 
 
 def is_batch(x: object) -> bool:
