@@ -11,6 +11,8 @@ SPEECH = blocks_of(DOCS / "speech.md")
 PACKING = blocks_of(DOCS / "packing.md")
 EVENTS = blocks_of(DOCS / "events.md")
 TEXT = blocks_of(DOCS / "text.md")
+RECOMMENDERS = blocks_of(DOCS / "recommenders.md")
+RETRIEVAL = blocks_of(DOCS / "retrieval.md")
 
 
 def test_the_tour_runs():
@@ -58,7 +60,13 @@ def test_packing_shows_what_comes():
 
 
 @pytest.mark.parametrize(
-    ("blocks", "right", "wrong"), [(EVENTS, "[[2, 3, 4], [1]]", "[[2, 3, 3], [1]]"), (TEXT, "'evïan'", "'evian'")]
+    ("blocks", "right", "wrong"),
+    [
+        (EVENTS, "[[2, 3, 4], [1]]", "[[2, 3, 3], [1]]"),
+        (TEXT, "'evïan'", "'evian'"),
+        (RECOMMENDERS, "[[3, 1], [], [5, 9]]", "[[3, 1], [], [9, 5]]"),
+        (RETRIEVAL, "array([0, 2, 0])", "array([0, 1, 0])"),
+    ],
 )
 def test_guides_show_what_comes(blocks, right, wrong):
     assert failures(blocks) == 0
