@@ -516,7 +516,7 @@ def test_what_keeps_code_apart(shipped, monkeypatch):
     keys.add(code.key_of("check_lengths", "a"))
     monkeypatch.setattr(code, "compiler", lambda _: "another")
     keys.add(code.key_of("check_lengths", "a"))
-    assert len(keys) == 6 + len(flags)
+    assert len(keys) == 5 + len(flags)
     assert all(len(key) == 64 for key in keys)
 
 
