@@ -2,23 +2,27 @@
 from."""
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 from conftest import INTERPRETED, flag
 
 import seqformats as sf
+from seqformats import core
+from seqformats.core import absent
 from seqformats.launch.kernel import Kernel, kernel
 from seqformats.layout import Layout
-from seqformats.native import code, cpu, linking, loading, objects, ship, store
+from seqformats.native import code, cpu, linking, loading, ship, store
 from seqformats.native.shipped import Shipped
-from seqformats.native.signature import ENTRY, signature_of, symbol_of, text_of
+from seqformats.native.signature import kinds_of, signature_of, text_of
 
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
 machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
@@ -49,6 +53,7 @@ def copy_of_the_source(folder):
 
 UNWANTED = """
 import sys
+import threading
 found = {'numba', 'llvmlite', 'torch', 'cupy', 'ml_dtypes'} & set(sys.modules)
 sys.exit(', '.join(sorted(found)) or None)
 """
@@ -119,7 +124,7 @@ def test_code_is_loaded_once():
 
 
 @machine_code
-def test_bounds_are_checked_where_that_is_wanted():
+def test_bounds_are_checked_where_that_is_wanted(by):
     run = code.code_of("check_lengths", ("i8", "i8", "i")).run
     if flag("NUMBA_BOUNDSCHECK"):
         with pytest.raises(IndexError, match="out of bounds"):
@@ -129,6 +134,13 @@ def test_bounds_are_checked_where_that_is_wanted():
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["the extension", "Python"])
+def by(request, monkeypatch):
+    """Call kernels by the extension, or by what stands for it."""
+    monkeypatch.setattr(core, "Entry", core.Entry if request.param == "the extension" else absent.Entry)
+    monkeypatch.setattr(code, "loaded", {})
 
 
 class Odd:
@@ -167,7 +179,7 @@ WRONG = [
 
 @machine_code
 @pytest.mark.parametrize("args", WRONG, ids=lambda args: text_of(tuple([type(x).__name__ for x in args])))
-def test_wrong_arguments_are_refused(args):
+def test_wrong_arguments_are_refused(args, by):
     run = code.code_of("check_lengths", ("i8", "i8", "i")).run
     for _ in range(3):
         with pytest.raises(TypeError):
@@ -176,7 +188,7 @@ def test_wrong_arguments_are_refused(args):
 
 
 @machine_code
-def test_numbers_that_are_too_large_or_fail():
+def test_numbers_that_are_too_large_or_fail(by):
     run = code.code_of("check_lengths", ("i8", "i8", "i")).run
     with pytest.raises(OverflowError):
         run(LENGTHS, np.zeros(5, np.int64), 2**63)
@@ -187,7 +199,7 @@ def test_numbers_that_are_too_large_or_fail():
 
 
 @machine_code
-def test_wrong_named_tuples_are_refused():
+def test_wrong_named_tuples_are_refused(by):
     name, (x, out, at, *numbers) = of_sums("f4", "f4")
     run = code.code_of(name, signature_of((x, out, at, *numbers))).run
     for other in (None, (), at[:-1], (*at, 0), list(at), (*at[:2], at[2].astype("i4"), *at[3:]), ("a",) * 7, x):
@@ -221,46 +233,39 @@ def test_references_are_as_they_were():
     assert [b - a for a, b in zip(before, after, strict=True)] == [0] * len(watched)
 
 
-GIL = """
-import ctypes, sys
-import numpy as np, llvmlite.binding as llvm
-calls = []
-save = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: calls.append("given") or 1)
-restore = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda state: calls.append("taken") if state == 1 else None)
-own = {"PyEval_SaveThread": save, "PyEval_RestoreThread": restore}
-own = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in own.items()}
-for name, address in own.items():
-    llvm.add_symbol(name, address)
+@compiled_only
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no nanosleep")
+def test_from_which_size_on_other_threads_run(by):
+    """The system's nanosleep takes seconds and nanoseconds as a kernel takes its words."""
+    address = ctypes.cast(ctypes.CDLL(None).nanosleep, ctypes.c_void_p).value
+    ran, done, interval = [], threading.Event(), sys.getswitchinterval()
 
-from seqformats.native import code, loading
+    def other():
+        while not done.wait(0.001):
+            ran.append(1)
 
-def by_llvm(path):
-    raise OSError
+    def have_run(size, limit):
+        run, array = core.Entry(address, kinds_of(("i", "i", "u1")), 1, limit), np.zeros(size, np.uint8)
+        before = len(ran)
+        run(0, 50_000_000, array)
+        return len(ran) > before
 
-loading.opened = by_llvm
-
-def exchanged(run, *args):
-    calls.clear()
-    run(*args)
-    assert calls in ([], ["given", "taken"]), calls
-    return bool(calls)
-
-check = code.code_of("check_lengths", ("i8", "i8", "i"))
-lengths = np.zeros(1000, np.int64)
-words = loading.SMALL // 8 - lengths.size
-found = [
-    exchanged(run, lengths, np.zeros(n, np.int64), 6) for run in (check.run, check.freely) for n in (words - 1, words)
-]
-scan = code.code_of("scan_flags", ("i", "i", "i", "i"))
-found += [exchanged(run, 0, 0, 16, 0) for run in (scan.run, scan.freely)]
-print(*found)
-"""
+    sys.setswitchinterval(100)  # nobody is interrupted
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        found = [have_run(size, limit) for limit in (loading.SMALL, 0, loading.NEVER) for size in (10, loading.SMALL)]
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        thread.join()
+    assert found == [False, True, True, True, False, False]
 
 
 @compiled_only
-def test_from_which_size_on_other_threads_run():
-    """A kernel of Python objects is alone with them."""
-    assert said("-c", GIL).split() == ["False", "True", "True", "True", "False", "False"]
+def test_kernels_of_python_objects_are_alone_with_them():
+    check, scan = code.compiled("check_lengths", ("i8", "i8", "i")), code.compiled("scan_flags", ("i",) * 4)
+    assert [entry.facts["keeps_gil"] for entry in (check, scan)] == [False, True]
 
 
 def told(*command):
@@ -286,7 +291,7 @@ def test_what_is_linked(tmp_path):
     assert not [line for line in dynamic if "TEXTREL" in line]
     assert {line.split("[")[1].split(".")[0] for line in dynamic if "(NEEDED)" in line} <= {"libc", "libm"}
     symbols = {tuple(line.split()[1:]) for line in told("nm", str(out))}
-    assert {("T", "sf_copy_blocks"), ("T", "sf_copy_blocks_entry"), ("t", "sf_copy_blocks.body")} <= symbols
+    assert {("T", "sf_copy_blocks"), ("t", "sf_copy_blocks.body")} <= symbols
     library = loading.opened(out)
     assert all(loading.address_in(library, job.symbol) for job in jobs)
     assert not loading.address_in(library, "sf_nothing")
@@ -344,52 +349,13 @@ def test_a_function_that_is_nowhere():
 @pytest.fixture
 def anew(monkeypatch):
     """What is asked once in a process is asked again, before and afterwards."""
-    asked = (objects.as_known, code._bundle, cpu.level)
+    asked = (code._bundle, cpu.level)
     for question in asked:
         question.cache_clear()
     monkeypatch.setattr(code, "loaded", {})
     yield
     for question in asked:
         question.cache_clear()
-
-
-FIELDS = ("FLAGS", "TUPLE_SIZE", "DATA", "DIMENSIONS", "DESCR", "KIND", "SIZE", "TYPE")
-
-
-@machine_code
-@pytest.mark.parametrize(
-    ("name", "elsewhere"),
-    [
-        *[(name, getattr(objects, name) - 8) for name in FIELDS],
-        *[("tuple_items", lambda offset=offset: tuple.__basicsize__ + offset) for offset in (-8, 8)],
-        ("AXES", objects.AXES + 4),
-    ],
-)
-def test_objects_that_look_otherwise(anew, monkeypatch, name, elsewhere):
-    """Then Numba's own functions do."""
-    assert objects.as_known()
-    objects.as_known.cache_clear()
-    monkeypatch.setattr(objects, name, elsewhere)
-    assert not objects.as_known()
-    assert not code.in_use()
-    assert code.code_of("check_lengths", ("i8", "i8", "i")) is None
-    assert "other" in code.whence()
-
-
-@machine_code
-def test_code_is_told_where_the_items_of_tuples_are():
-    """The same code serves every version of Python: told otherwise, it does not find the arrays of a layout."""
-    name, args = CALLS["float64"]()
-    compiled = code.compiled(name, signature_of(args))
-    symbol = symbol_of(name, signature_of(args)) + ENTRY
-    (entry,) = loading.load(None, compiled.code, [symbol])
-    world = loading.world_of_entries(loading.SMALL).copy()
-    run = loading.function_at(entry, name, world)
-    run(*args)
-    assert world[5] == tuple.__basicsize__
-    world[5] += 8
-    with pytest.raises(TypeError, match="not compiled for"):
-        run(*args)
 
 
 @machine_code
@@ -415,31 +381,17 @@ def test_no_kernel_of_that_name():
         Kernel("nonsense").run()
 
 
-def several(x):
-    return x + 1000, (x + 2000, x + 3000)
+def several(x: int) -> tuple[int, int, int]:
+    return x + 1000, x + 2000, x + 3000
 
 
 @compiled_only
-def test_a_result_for_which_there_is_no_memory():
-    """It is an error, and what was made of it is let go."""
-    testing = pytest.importorskip("_testcapi")
+def test_a_result_of_several_numbers(by):
     from seqformats.kernels.parts import building
 
-    (entry,) = loading.load(None, building.build(several, ("i",), "several"), ["several_entry"])
-    run = loading.function_at(entry, "several", loading.world_of_entries(loading.SMALL))
-    assert run(1) == (1001, (2001, 3001))
-    before = sys.getallocatedblocks()
-    for number in (0, 1, 2):  # whole numbers; CPython keeps small tuples
-        for _ in range(1000):
-            testing.set_nomemory(number, number + 1)
-            try:
-                run(1)
-            except MemoryError:
-                continue
-            finally:
-                testing.remove_mem_hooks()
-            pytest.fail(f"a result without number {number}")
-    assert abs(sys.getallocatedblocks() - before) < 500
+    (address,) = loading.load(None, building.build(several, ("i",), "several"), ["several"])
+    run = core.Entry(address, kinds_of(("i",)), 3, loading.SMALL)
+    assert run(1) == (1001, 2001, 3001)
 
 
 # --- where it is from ------------------------------------------------------------------------------------------------
@@ -516,7 +468,7 @@ def test_what_keeps_code_apart(shipped, monkeypatch):
     keys.add(code.key_of("check_lengths", "a"))
     monkeypatch.setattr(code, "compiler", lambda _: "another")
     keys.add(code.key_of("check_lengths", "a"))
-    assert len(keys) == 6 + len(flags)
+    assert len(keys) == 5 + len(flags)
     assert all(len(key) == 64 for key in keys)
 
 
@@ -679,6 +631,7 @@ def test_code_for_gpus_is_compiled_where_there_is_none(tmp_path):
     assert f"{2 * len(wanted)} of {2 * len(wanted)} there already" in found[1].stderr
     use = f"""
 import sys
+import threading
 from seqformats.native import cubins
 images = [cubins.image_of("prod_rows" + variant, None, one, (9, 0), True) for variant, one in {wanted!r}]
 print({{(image.origin, image.data[:4]) for image in images}}, "numba" in sys.modules)

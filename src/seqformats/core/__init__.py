@@ -6,9 +6,9 @@ the others do what the Python code after them would do, or give None.  What the 
 told: classes by `use_encodings`, the addresses of kernels by `launch.kernel`.  A kernel or conversion that a user
 registers takes that away again.
 
-What Python implementations are made of is there for all operations: a structure that a kernel writes (`structured`),
-objects without their constructor (`filled`), and for plain batches rows in another layout (`lay_out`) and rows that a
-kernel moves (`over`).
+What Python implementations are made of is there for all operations: a kernel as a function (`Entry`), a structure that
+a kernel writes (`structured`), objects without their constructor (`filled`), and for plain batches rows in another
+layout (`lay_out`) and rows that a kernel moves (`over`).
 
 The extension is built where the package is installed from its sources and a C compiler is there (`build`), and is part
 of wheels.  Without it all names here stand for functions that give None, and everything is done in Python.
@@ -36,6 +36,7 @@ NAMES: frozenset[str] = frozenset(_of.NAMES)
 Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
 pick, repeat = _of.pick, _of.repeat
+Entry = _of.Entry
 structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
 use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_torch
 knows_dtype, switch = _of.knows_dtype, _of.switch

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import array
+import ctypes
+import operator
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +17,7 @@ import numpy as np
 T = TypeVar("T")
 
 NAMES: tuple[str, ...] = ()
-PROVIDES = ("Calculate", "Conversion", "Spread", "filled", "lay_out", "over", "repeat", "structured")
+PROVIDES = ("Calculate", "Conversion", "Entry", "Spread", "filled", "lay_out", "over", "repeat", "structured")
 """Names that an extension of these sources has."""
 
 
@@ -56,6 +60,69 @@ def filled(kind: type[T], **slots: object) -> T:
 def knows_dtype(dtype: object) -> bool:  # noqa: ARG001
     """Tell that no fast path knows any dtype."""
     return False
+
+
+class Entry:
+    """A kernel as a function of arrays of NumPy, numbers and named tuples of these; see `native.code`.
+
+    Parameters
+    ----------
+    address : int
+        Where its machine code is.
+    kinds : tuple of int
+        What its arguments are, see `native.signature.kinds_of`.
+    gives : int
+        How many integers it gives; several come as a tuple.
+    limit : int
+        Bytes of arrays from which on other threads run meanwhile.
+    """
+
+    def __init__(self, address: int, kinds: tuple[int, ...], gives: int, limit: int) -> None:
+        self.kinds, self.gives, self.limit = kinds, gives, limit
+        kept, freely = (make(ctypes.c_int64, ctypes.c_void_p) for make in (ctypes.PYFUNCTYPE, ctypes.CFUNCTYPE))
+        self._ways = kept(address), freely(address)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it; TypeError for what it was not compiled for."""
+        words: list[int] = []
+        size, left = 0, iter(self.kinds)
+        for x in args:
+            size += _put(x, left, words)
+        if next(left, None) is not None:
+            raise TypeError(_NOT_COMPILED)
+        block = array.array("q", [*words, *[0] * self.gives])  # with room for what it gives
+        found = self._ways[size >= self.limit](block.buffer_info()[0])
+        ctypes.pythonapi.PyErr_Occurred()  # ctypes raises what a kernel that checks its indices has set
+        if self.gives < 2:
+            return found if self.gives else None
+        return tuple(block[: self.gives])
+
+
+_NOT_COMPILED = "a kernel was given what it was not compiled for"
+_INTEGER, _REAL, _ARRAY = range(3)
+
+
+def _put(x: Any, left: Iterator[int], words: list[int]) -> int:
+    """Write an argument one word after the other; the bytes of its arrays."""
+    kind = next(left, -1)
+    what = kind & 3
+    if kind < 0:
+        raise TypeError(_NOT_COMPILED)
+    if what == _ARRAY:
+        facts = kind >> 18, kind >> 10 & 255, chr(kind >> 2 & 255)
+        if type(x) is not np.ndarray or (x.ndim, x.itemsize, x.dtype.kind) != facts:
+            raise TypeError(_NOT_COMPILED)
+        words += [x.__array_interface__["data"][0], *x.shape]
+        return x.nbytes
+    if what == _REAL:
+        words += struct.unpack("q", struct.pack("d", x))
+    elif what == _INTEGER:
+        words.append(operator.index(x))
+    else:
+        if not isinstance(x, tuple) or len(x) != kind >> 2:
+            raise TypeError(_NOT_COMPILED)
+        return sum([_put(part, left, words) for part in x])
+    return 0
 
 
 class Calculate:

@@ -38,6 +38,8 @@ cdef extern from "Python.h":
     void PyTuple_SET_ITEM(object, Py_ssize_t, object) noexcept      # takes the reference
     object PyLong_FromLongLong(int64_t)
     int64_t PyLong_AsLongLongAndOverflow(object, int*) noexcept           # nothing is raised for an int
+    int64_t PyLong_AsLongLong(object) except? -1
+    double PyFloat_AsDouble(object) except? -1
     object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept

@@ -92,6 +92,100 @@ cdef void put_blocks(Layout* at, int64_t* starts, int64_t* cum, int64_t n, int64
     at.stride, at.left, at.step, at.absolute = stride, 0, 1, 0
 
 
+cdef enum:
+    INTEGER, REAL, ARRAY, TUPLE          # what an argument is, see `native.signature.kinds_of`
+    MOST_KINDS = 256
+
+
+cdef class Entry:
+    """A kernel as a function of arrays of NumPy, numbers and named tuples of these; see `native.code`.
+
+    Parameters
+    ----------
+    address : where its machine code is, 0 for nowhere
+    kinds : what its arguments are
+    gives : how many integers it gives; several come as a tuple
+    limit : bytes of arrays from which on other threads run meanwhile
+    """
+    cdef Kernel kernel
+    cdef int64_t kinds[MOST_KINDS]
+    cdef int count, gives
+    cdef int64_t limit
+
+    def __init__(self, size_t address, tuple kinds, int gives, int64_t limit):
+        if len(kinds) > MOST_KINDS:
+            raise ValueError("a kernel takes fewer arguments")
+        self.kernel, self.gives, self.limit, self.count = <Kernel>address, gives, limit, len(kinds)
+        for k, kind in enumerate(kinds):
+            self.kinds[k] = kind
+
+    def __call__(self, *args):
+        """Run it; TypeError for what it was not compiled for."""
+        cdef int64_t words[2 * MOST_KINDS]
+        cdef int64_t size = 0, found
+        cdef int place = 0, count = 0
+        for x in args:
+            if place >= self.count:
+                place = -1
+                break
+            self.put(x, &place, words, &count, &size)
+        if place != self.count:
+            raise TypeError(_NOT_COMPILED)
+        if size < self.limit:
+            found = self.kernel(words)
+        else:
+            with nogil:
+                found = self.kernel(words)
+        pass_on()
+        if self.gives < 2:
+            return found if self.gives else None
+        return tuple([words[k] for k in range(self.gives)])
+
+    cdef int put(self, object x, int* place, int64_t* words, int* count, int64_t* size) except -1:
+        """Write an argument one word after the other."""
+        cdef int64_t kind = self.kinds[place[0]]
+        cdef int k, axes
+        cdef double real
+        cdef cnp.ndarray array
+        place[0] += 1
+        if count[0] > 2 * MOST_KINDS - 8:
+            raise TypeError(_NOT_COMPILED)
+        if kind & 3 == ARRAY:
+            axes = kind >> 18
+            if not cnp.PyArray_CheckExact(x):
+                raise TypeError(_NOT_COMPILED)
+            array = <cnp.ndarray>x
+            if cnp.PyArray_NDIM(array) != axes or cnp.PyArray_ITEMSIZE(array) != (kind >> 10) & 255:
+                raise TypeError(_NOT_COMPILED)
+            if <unsigned char>(<cnp.dtype><PyObject*>cnp.PyArray_DESCR(array)).kind != (kind >> 2) & 255:
+                raise TypeError(_NOT_COMPILED)
+            words[count[0]] = <int64_t>cnp.PyArray_DATA(array)
+            for k in range(axes):
+                words[count[0] + 1 + k] = cnp.PyArray_DIM(array, k)
+            count[0] += 1 + axes
+            size[0] += cnp.PyArray_NBYTES(array)
+        elif kind & 3 == TUPLE:
+            if not PyTuple_Check(x) or PyTuple_GET_SIZE(x) != kind >> 2:
+                raise TypeError(_NOT_COMPILED)
+            for k in range(kind >> 2):
+                self.put(<object>PyTuple_GET_ITEM(x, k), place, words, count, size)
+        elif kind & 3 == REAL:
+            real = PyFloat_AsDouble(x)
+            memcpy(&words[count[0]], &real, 8)
+            count[0] += 1
+        else:
+            words[count[0]] = PyLong_AsLongLong(x)
+            count[0] += 1
+        return 0
+
+
+_NOT_COMPILED = "a kernel was given what it was not compiled for"
+
+
+cdef void pass_on() except *:
+    """Raise what a kernel that checks its indices has set."""
+
+
 cdef int64_t run(Kernel kernel, void* arguments, int64_t size) noexcept:
     """Run a kernel over so many bytes; other threads run meanwhile where these are many."""
     if size < SMALL:

@@ -10,23 +10,25 @@ import functools
 import importlib
 import importlib.util
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from .. import core
 from ..errors import KERNEL, DeviceError
 from ..later import imported
-from . import cpu, objects, store
+from . import cpu, store
 from .digest import digest
-from .loading import ALWAYS, NEVER, SMALL, check_memory, function_at, load, world_of_entries
-from .signature import ENTRY, Signature, symbol_of, text_of
+from .loading import ALWAYS, NEVER, SMALL, check_memory, load
+from .signature import Signature, kinds_of, symbol_of, text_of
 
 if TYPE_CHECKING:
     from .shipped import Shipped
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
-FORMAT = 3
+FORMAT = 4
 """Of what a file holds, changed when it is to be read otherwise."""
 
 
@@ -53,12 +55,12 @@ def code_of(name: str, signature: Signature) -> Code | None:
     found = loaded.get(text)
     if found is None:
         symbol = symbol_of(name, signature)
-        there = _found(name, text, [symbol + ENTRY, symbol], lambda: compiled(name, signature))
+        there = _found(name, text, [symbol], lambda: compiled(name, signature))
         if there is None:
             return None
-        (entry, by_words), facts, origin = there
-        least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
-        run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+        (by_words,), facts, origin = there
+        limits = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+        run, freely = [core.Entry(by_words, kinds_of(signature), facts["gives"], limit) for limit in limits]
         found = loaded.setdefault(text, Code(run, freely, by_words, origin))
     return found
 
@@ -151,7 +153,7 @@ loaded: dict[str, Code] = {}
 
 def in_use() -> bool:
     """Does machine code of files run here?  Not where the kernels are to be interpreted."""
-    return not interpreted() and objects.as_known()
+    return not interpreted() and struct.calcsize("P") == 8
 
 
 def interpreted() -> bool:
@@ -171,8 +173,8 @@ def whence() -> str:
     """Where the code of kernels comes from in this process, and why, in words."""
     if interpreted():
         return "interpreted: NUMBA_DISABLE_JIT is set"
-    if not objects.as_known():
-        return "compiled in each process: the objects of this build of Python or NumPy are others"
+    if not in_use():
+        return "compiled in each process: addresses have no 64 bits here"
     reason, unkept = why_not_shipped(), store.why_not()
     if not reason:
         return f"shipped for {cpu.level()}"
@@ -259,7 +261,17 @@ def compiled(name: str, signature: Signature) -> store.Entry:
     spec = spec_of(name)
     building = imported("..kernels.parts.building", __package__)
     made = building.build(spec.cpu, signature, symbol_of(name, signature))
-    return store.Entry(made, {"keeps_gil": spec.cpu.keeps_gil})
+    return store.Entry(made, facts_of(spec))
+
+
+def facts_of(spec: Any) -> dict[str, Any]:
+    """What one has to know of the code of a kernel: whether it keeps the GIL, and how many integers it gives.
+
+    Several come as a tuple; those that give nothing return None.
+    """
+    returned = spec.cpu.__annotations__["return"]
+    gives = len(get_args(returned)) or int(returned is not None)
+    return {"keeps_gil": spec.cpu.keeps_gil, "gives": gives}
 
 
 def key_of(name: str, text: str) -> str:
@@ -310,6 +322,5 @@ _OTHER_PARTS = (
     "beam/rows.py",
     "ctc/rows.py",
     "operations/attention_rows.py",
-    "native/objects.py",
     "native/signature.py",
 )

@@ -1,19 +1,14 @@
-"""Machine code in this process, loaded by the system or by LLVM, and its functions as functions of Python."""
+"""Machine code in this process, loaded by the system or by LLVM."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ..errors import KERNEL
-from . import objects
 
 ALWAYS, NEVER = 0, 2**62
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
@@ -23,7 +18,7 @@ SMALL = 1 << 18
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
 
 
-_kept: list[object] = []  # what stays for ever: CPython keeps no more than the address of a method
+_kept: list[object] = []  # what stays for ever
 _BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
 
 
@@ -92,36 +87,3 @@ def _by_llvm(code: bytes, symbols: Iterable[str]) -> list[int]:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return [_found(symbol, engine.get_function_address(symbol)) for symbol in symbols]
-
-
-class _Method(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_FASTCALL = 0x0080
-
-
-def function_at(address: int, name: str, world: np.ndarray) -> Callable[..., Any]:
-    """A builtin function of the machine code there, whose `self` is `world`, an array of int64."""
-    method = _Method(name.encode(), address, _FASTCALL, None)
-    _kept.append(method)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: Callable[..., Any] = make(ctypes.addressof(method), world, None)
-    return made
-
-
-@functools.cache
-def world_of_entries(release_from: int) -> np.ndarray:
-    """What an entry has to know of this process; `kernels.parts.building` reads the words by their places."""
-    errors = id(TypeError), id(IndexError)
-    world = np.array([id(np.ndarray), release_from, id(None), *errors, objects.tuple_items()], np.int64)
-    world.flags.writeable = False
-    return world

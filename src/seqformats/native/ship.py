@@ -167,7 +167,7 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
 def _facts(name: str) -> dict[str, Any]:
     """Collect what is to be known of a kernel that is shipped."""
     spec = code.spec_of(name)
-    return {"stamp": code.stamp(name), "traits": list(code.Traits.of(spec)), "keeps_gil": spec.cpu.keeps_gil}
+    return {"stamp": code.stamp(name), "traits": list(code.Traits.of(spec)), **code.facts_of(spec)}
 
 
 def _for_level(level: str) -> None:

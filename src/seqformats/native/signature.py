@@ -49,8 +49,8 @@ def with_places(signature: Signature, bits: int) -> Signature:
     return tuple(map(changed, signature))
 
 
-ENTRY, BODY = "_entry", ".body"
-"""Endings of the names of the function that Python calls, and of the kernel itself, behind the symbol of a kernel."""
+BODY = ".body"
+"""The ending of the name of the kernel itself, behind the symbol of the function that others call."""
 
 
 def symbol_of(name: str, signature: Signature = ()) -> str:
@@ -66,6 +66,24 @@ def symbol_of(name: str, signature: Signature = ()) -> str:
         else:
             words += [part for part in _flat(word) if part not in (*_NUMBERS, "i8")]
     return "_".join(["sf", *name.split("/"), *words]).replace(":", "x")
+
+
+def kinds_of(signature: Signature) -> tuple[int, ...]:
+    """List the arguments as `core.Entry` reads them, a number for each, a named tuple before its fields.
+
+    0 is an integer, 1 a float, 2 an array, 3 a named tuple; above these two bits are the number of fields, or the kind
+    of a dtype as NumPy says it, its bytes and the axes, of 8 bits each.
+    """
+    found: list[int] = []
+    for word in signature:
+        if isinstance(word, tuple):
+            found += [3 | len(word) - 1 << 2, *kinds_of(word[1:])]
+        elif word in _NUMBERS:
+            found.append(_NUMBERS.index(word))
+        else:
+            dtype, _, axes = word.partition(":")
+            found.append(2 | ord(dtype[0]) << 2 | int(dtype[1:]) << 10 | int(axes or 1) << 18)
+    return tuple(found)
 
 
 _NUMBERS = ("i", "d")

@@ -3,8 +3,6 @@
 import struct
 import sys
 
-from ..native.objects import tuple_items
-
 # Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
 READABLE = (
     sys.implementation.name == "cpython"
@@ -12,4 +10,4 @@ READABLE = (
     and struct.calcsize("P") == 8
 )
 HEAD = object.__basicsize__  # bytes before the first field of an object
-TUPLE = tuple_items()  # bytes before the first item of a tuple
+TUPLE = tuple.__basicsize__  # bytes before the first item of a tuple; from Python 3.14 on it keeps a hash

@@ -1,8 +1,6 @@
-"""Kernels as machine code that needs neither Numba nor its objects: a function for C, and one that Python calls.
+"""Kernels as machine code that needs neither Numba nor its objects: functions of one argument, numbers in memory.
 
-Numba infers the types and LLVM makes an object file of the result, position-independent, as linkers take it.  Beside
-the kernel that holds its *entry*, with the signature of CPython's fast calls, which takes the arguments out of Python's
-and NumPy's objects, by the public layout of tuples and arrays and by public functions of CPython.
+Numba infers the types and LLVM makes an object file of the result, position-independent, as linkers take it.
 """
 
 from __future__ import annotations
@@ -19,20 +17,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
-from ...native.objects import (
-    AXES,
-    DATA,
-    DESCR,
-    DIMENSIONS,
-    FLAGS,
-    KIND,
-    SIZE,
-    TUPLE_SIZE,
-    TUPLE_SUBCLASS,
-    TYPE,
-)
-from ...native.signature import BODY, ENTRY, Signature, Word
-from .code import I32, I64, Builder, Context, Kind, Value
+from ...native.signature import BODY, Signature, Word
+from .code import I64, Builder, Context, Kind
 from .options import Part
 from .record import RARE, KernelSpec, tuples
 
@@ -54,7 +40,7 @@ class _Object(JITCodeLibrary):
         """
         module = self._final_module
         for number, made in enumerate((*module.functions, *module.global_variables)):
-            if made.name in (self.symbol, self.symbol + ENTRY):
+            if made.name == self.symbol:
                 made.linkage = "external"
             elif not made.is_declaration:
                 made.name = self.symbol + (BODY if made.name == self.body else f".part.{number}")
@@ -70,12 +56,11 @@ class _Object(JITCodeLibrary):
         self._finalized = True
 
 
-def build(function: Callable[..., Any], signature: Signature, symbol: str, door: bool = False) -> bytes:
-    """Compile a kernel for arguments of these types into an object file; or a door, whose arguments are three words.
+def build(function: Callable[..., Any], signature: Signature, symbol: str) -> bytes:
+    """Compile a kernel for arguments of these types into an object file.
 
-    Of a kernel there are a function that other machine code calls, under its symbol, the entry, which Python calls,
-    under that and `ENTRY`, and the kernel itself, which only debuggers see, under that and `BODY`.  Of a door there is
-    but an entry, under its symbol.
+    It has a function that others call, under this symbol, and the kernel itself, which only debuggers see, under that
+    and `BODY`.
     """
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
@@ -89,11 +74,7 @@ def build(function: Callable[..., Any], signature: Signature, symbol: str, door:
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
         library = _Object(target.codegen(), symbol, found.fndesc.llvm_func_name)
         module = library.create_ir_module(symbol)
-        if door:
-            _write_door(target, module, found, symbol)
-        else:
-            _write_entry(target, module, found, symbol + ENTRY)
-            _write_by_words(target, module, found, symbol)
+        _write_by_words(target, module, found, symbol, flags.boundscheck)
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
@@ -146,132 +127,19 @@ def word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
     return next(dtypes) + axes
 
 
-# --- the entry -------------------------------------------------------------------------------------------------------
+# --- the function for others ------------------------------------------------------------------------------------------
 
 
-class _Entry:
-    """Writes the function that Python calls."""
-
-    def __init__(self, context: Context, builder: Builder, world: Value, failed: ir.Block) -> None:
-        self.context = context
-        self.builder = builder
-        self.world = world
-        self.failed = failed
-        self.bytes: Any = I64(0)
-        """In all arrays so far."""
-
-    def word(self, address: Value, offset: int, kind: Any = I64) -> Any:
-        """What stands so many bytes behind an address."""
-        builder = self.builder
-        place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
-        return builder.load(place)
-
-    def tuple_items(self) -> Any:
-        """How far behind the address of a tuple its items begin, which depends on the version of Python."""
-        return self.word(self.world, 40)
-
-    def wrong(self, condition: Value) -> None:
-        """Refuse the call where this holds."""
-        going_on = self.builder.append_basic_block()
-        self.builder.cbranch(condition, self.failed, going_on)
-        self.builder.position_at_end(going_on)
-
-    def value(self, given: Value, kind: Kind) -> Any:
-        """An argument, of the object at an address."""
-        builder = self.builder
-        if isinstance(kind, types.Array):
-            return self.array(given, kind)
-        if isinstance(kind, types.BaseTuple):
-            flags = self.word(self.word(given, TYPE), FLAGS)
-            self.wrong(builder.icmp_signed("==", builder.and_(flags, I64(TUPLE_SUBCLASS)), I64(0)))
-            self.wrong(builder.icmp_signed("!=", self.word(given, TUPLE_SIZE), I64(len(kind.types))))
-            items = builder.add(given, self.tuple_items())
-            parts = [self.value(self.word(items, 8 * k), part) for k, part in enumerate(kind.types)]
-            return self.context.make_tuple(builder, kind, parts)
-        real = isinstance(kind, types.Float)
-        made = _c_function(builder, "PyFloat_AsDouble" if real else "PyLong_AsLongLong", given)
-        if real:
-            made = builder.bitcast(made, I64)
-        odd = builder.icmp_signed("==", made, ir.Constant(I64, -0x4010000000000000 if real else -1))  # -1 in both
-        with builder.if_then(odd, likely=False):
-            error = _c_function(builder, "PyErr_Occurred")
-            self.wrong(builder.icmp_signed("!=", error, I64(0)))
-        return builder.bitcast(made, ir.DoubleType()) if real else made
-
-    def array(self, given: Value, kind: types.Array) -> Any:
-        """The same for an array of NumPy, whose type and items must be as they were said to be."""
-        context, builder = self.context, self.builder
-        self.wrong(builder.icmp_signed("!=", self.word(given, TYPE), self.word(self.world, 0)))
-        self.wrong(builder.icmp_signed("!=", self.word(given, AXES, I32), I32(kind.ndim)))
-        dtype = self.word(given, DESCR)
-        letter = {types.Float: "f", types.Complex: "c"}.get(type(kind.dtype)) or ("i" if kind.dtype.signed else "u")
-        self.wrong(builder.icmp_signed("!=", self.word(dtype, KIND, ir.IntType(8)), ir.IntType(8)(ord(letter))))
-        size = I64(kind.dtype.bitwidth // 8)
-        self.wrong(builder.icmp_signed("!=", self.word(dtype, SIZE), size))
-        dimensions = self.word(given, DIMENSIONS)
-        shape = [self.word(dimensions, 8 * k) for k in range(kind.ndim)]
-        strides = [size]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        count = size
-        for length in shape:
-            count = builder.mul(count, length)
-        self.bytes = builder.add(self.bytes, count)
-        made = context.make_array(kind)(context, builder)
-        item = context.get_data_type(kind.dtype).as_pointer()
-        data = builder.inttoptr(self.word(given, DATA), item)
-        populate_array(made, data, shape, strides, size, None)
-        return made._getvalue()
-
-
-def _c_function(builder: Builder, name: str, *args: Value) -> Any:
-    """A call of CPython; its words are 64 bits wide, but what PyFloat_AsDouble gives."""
-    result = ir.DoubleType() if name == "PyFloat_AsDouble" else I64
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, [I64] * len(args)), name)
-    return builder.call(function, args)
-
-
-def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> None:
-    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64.
-
-    Its words: the address of ``numpy.ndarray``, from how many bytes of arrays on other threads may run meanwhile, None,
-    and what to raise, TypeError and IndexError.
-    """
-    descriptor = found.fndesc
-    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
-    builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    failed = entry.append_basic_block("failed")
-    own, args, count = entry.args
-    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
-    writer = _Entry(context, builder, world, failed)
-    writer.wrong(builder.icmp_signed("!=", count, I64(len(descriptor.argtypes))))
-    values = [writer.value(writer.word(args, 8 * k), kind) for k, kind in enumerate(descriptor.argtypes)]
-    apart = builder.icmp_signed(">=", writer.bytes, writer.word(world, 8))
-    state = cgutils.alloca_once_value(builder, I64(0))
-    with builder.if_then(apart):
-        builder.store(_c_function(builder, "PyEval_SaveThread"), state)
-    status, result = _call(context, builder, found, values)
-    with builder.if_then(apart):
-        void = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [I64]), "PyEval_RestoreThread")
-        builder.call(void, [builder.load(state)])
-    with builder.if_then(status.is_error, likely=False):
-        _raise(builder, writer.word(world, 32), "an index is out of bounds in a kernel")
-    builder.ret(_returned(context, builder, writer, descriptor.restype, result))
-
-    builder.position_at_end(failed)
-    with builder.if_then(builder.icmp_signed("==", _c_function(builder, "PyErr_Occurred"), I64(0))):
-        _raise(builder, writer.word(world, 24), "a kernel was given what it was not compiled for")
-    builder.ret(I64(0))
-
-
-def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) -> None:
+def _write_by_words(context: Context, module: ir.Module, found: Any, name: str, checks: bool) -> None:
     """``kernel(words)``, whose arguments are so many words of 64 bits, one after the other in memory.
 
-    Of an array they are its address and how many items it has, which lie side by side; of a named tuple those of its
-    fields.
+    Of an array they are its address and the lengths of its axes, of items that lie side by side; of a named tuple those
+    of its fields.  It returns an integer; the parts of a tuple come to the first words.  Where indices are checked, one
+    that is out of bounds sets an IndexError of Python.
     """
     descriptor = found.fndesc
     function = ir.Function(module, ir.FunctionType(I64, [I64]), name)
+    function.attributes.add("uwtable")  # debuggers find who has called it
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     place = 0
 
@@ -297,9 +165,40 @@ def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) 
         return made._getvalue()
 
     values = [value(kind) for kind in descriptor.argtypes]
-    _, result = _call(context, builder, found, values)
-    whole = isinstance(descriptor.restype, types.Integer) and descriptor.restype.bitwidth == 64
-    builder.ret(result if whole else I64(0))
+    status, result = _call(context, builder, found, values)
+    if checks:
+        with builder.if_then(status.is_error, likely=False):
+            _set_error(builder)
+    kind = descriptor.restype
+    if isinstance(kind, types.BaseTuple):
+        for k, part in enumerate(kind.types):
+            address = builder.add(function.args[0], I64(8 * k))
+            number = _wide(builder, builder.extract_value(result, k), part)
+            builder.store(number, builder.inttoptr(address, I64.as_pointer()))
+    builder.ret(_wide(builder, result, kind) if isinstance(kind, types.Integer) else I64(0))
+
+
+def _wide(builder: Builder, number: Any, kind: types.Integer) -> Any:
+    """An integer in 64 bits."""
+    if kind.bitwidth == 64:
+        return number
+    return builder.sext(number, I64) if kind.signed else builder.zext(number, I64)
+
+
+def _set_error(builder: Builder) -> None:
+    """Set an IndexError, whether this thread has the GIL or not."""
+    module, i32, byte = builder.module, ir.IntType(32), POINTER
+
+    def call(name: str, result: Any, *args: Any) -> Any:
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        return builder.call(cgutils.get_or_insert_function(module, kind, name), args)
+
+    state = call("PyGILState_Ensure", i32)
+    kind = ir.GlobalVariable(module, byte, "PyExc_IndexError")
+    text = cgutils.make_bytearray(b"an index is out of bounds in a kernel\0")
+    data = builder.bitcast(cgutils.global_constant(builder, "text", text), byte)
+    call("PyErr_SetString", ir.VoidType(), builder.load(kind), data)
+    call("PyGILState_Release", ir.VoidType(), state)
 
 
 def _call(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
@@ -310,58 +209,3 @@ def _call(context: Context, builder: Builder, found: Any, values: list[Any]) -> 
     return context.call_conv.call_function(
         builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
     )
-
-
-def _write_door(context: Context, module: ir.Module, found: Any, name: str) -> None:
-    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64, as of `_write_entry`.
-
-    The door gets the address of the items of that array, and returns the address of an object, or 0 with an error set.
-    """
-    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
-    builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    own, args, count = entry.args
-    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
-    _, result = _call(context, builder, found, [world, args, count])
-    builder.ret(result)
-
-
-def _raise(builder: Builder, kind: Value, text: str) -> None:
-    data = cgutils.global_constant(builder, "text", cgutils.make_bytearray(text.encode() + b"\0"))
-    void = ir.FunctionType(ir.VoidType(), [I64, I64])
-    function = cgutils.get_or_insert_function(builder.module, void, "PyErr_SetString")
-    builder.call(function, [kind, builder.ptrtoint(data, I64)])
-    builder.ret(I64(0)) if not builder.block.is_terminated else None
-
-
-def _returned(
-    context: Context, builder: Builder, writer: _Entry, kind: Kind, result: Value, begun: tuple[Value, ...] = ()
-) -> Any:
-    """A result as an object: None, a whole number, or a tuple of these.
-
-    `begun` are the tuples that it is for, which are let go where there is no memory.
-    """
-    if not isinstance(kind, (types.BaseTuple, types.Integer)):
-        none = writer.word(writer.world, 16)
-        _of_object(builder, "Py_IncRef", none)
-        return none
-    if isinstance(kind, types.BaseTuple):
-        made = _c_function(builder, "PyTuple_New", I64(len(kind.types)))
-    else:
-        wide = builder.sext(result, I64) if kind.bitwidth < 64 else result
-        made = _c_function(builder, "PyLong_FromLongLong", wide)
-    with builder.if_then(builder.icmp_signed("==", made, I64(0)), likely=False):
-        for one in begun:
-            _of_object(builder, "Py_DecRef", one)
-        builder.branch(writer.failed)
-    if isinstance(kind, types.BaseTuple):
-        for k, part in enumerate(kind.types):
-            item = _returned(context, builder, writer, part, builder.extract_value(result, k), (*begun, made))
-            place = builder.add(builder.add(made, writer.tuple_items()), I64(8 * k))
-            builder.store(item, builder.inttoptr(place, I64.as_pointer()))
-    return made
-
-
-def _of_object(builder: Builder, name: str, thing: Value) -> None:
-    """A call of CPython that counts a reference."""
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [I64]), name)
-    builder.call(function, [thing])
