@@ -1,8 +1,11 @@
 """Models that use encodings under ``torch.compile``: as eager, in few graphs; what cannot be in a graph ends it."""
 
 import functools
+import inspect
+import pickle
 import subprocess
 import sys
+import warnings
 
 import every_call
 import numpy as np
@@ -190,8 +193,6 @@ KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
 @pytest.mark.parametrize("To", KINDS)
 def test_what_leaves_a_graph_is_an_encoding(kind, To):
     """It can be converted, indexed, pickled, sent through another graph; in few graphs; with its gradient."""
-    import pickle
-
     import torch
 
     def function(x):
@@ -330,6 +331,43 @@ def test_a_layer_over_an_argument(kind, whole):
         assert_same(found, wanted)
         assert found.data.requires_grad
     assert graphs() <= 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrapped_function_may_build_its_result(kind):
+    """Of the lengths that it is given, or of others, in one graph."""
+    import torch
+
+    same = sf.with_ragged(lambda r: sf.Ragged(r.data * 2, r.lengths))
+    other = sf.with_ragged(lambda r: sf.concat([r, r]))
+    compiled = torch.compile(lambda x: (same(x), other(x)), fullgraph=True, backend="eager")
+    for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6)):
+        x = batch(lengths, kind=kind)
+        for found, wanted in zip(compiled(x), (same(x), other(x)), strict=True):
+            assert_same(found, wanted)
+    assert graphs() <= 2
+
+
+def test_lengths_of_a_batch_are_an_argument():
+    """The compiler takes no view of an array that nobody may write to, so these are copies of their own."""
+    import torch
+
+    x = batch((3, 0, 2))
+    compiled = torch.compile(lambda data, lengths: sf.Ragged(data, lengths), fullgraph=True, backend="eager")
+    for lengths in (x.lengths, sf.lengths(x)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch, that it could write to them
+            assert_same(compiled(x.data, lengths), x)
+
+
+def test_functions_that_the_compiler_leaves_alone_are_what_they_were():
+    import torch._dynamo
+
+    assert torch._dynamo is not None
+    assert next(iter(inspect.signature(sf.chunk).parameters)) == "x"
+    assert pickle.loads(pickle.dumps(sf.chunk)) is sf.chunk
+    with pytest.raises(TypeError, match="chunk"):
+        sf.chunk()
 
 
 FIRST_CALL = """

@@ -119,7 +119,7 @@ def test_operators_check_what_they_are_given():
     import torch._dynamo
 
     call = torch.ops.seqformats.call
-    text = repr(("softmax", (("batch", "{}", "right", 0, 1, -1),), (), 1))
+    text = repr(("softmax", (("batch", "{}", "right", 0, 0, -1),), (), 1))
     offsets = torch.tensor([0, 2, 5])
     for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
         with pytest.raises(sf.StructureError, match="is no"):

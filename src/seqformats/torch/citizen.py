@@ -79,6 +79,9 @@ def _join(samples: Sequence[Any], **_: object) -> Any:
     return to(imported("..operations.batch", __package__).join_batches(list(samples)), "torch")
 
 
+CALLED = (_flatten, _unflatten, _flatten_with_keys, _join)
+"""What PyTorch calls, which its compiler is told of."""
+
 for _kind in _KINDS:
     _pytree.register_pytree_node(
         _kind,

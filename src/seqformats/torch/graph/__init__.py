@@ -3,7 +3,60 @@
 Loaded when PyTorch's compiler is, by `when_imported`: nobody else pays for it, and nothing is to be called.
 """
 
-from . import nodes
-from . import ops as ops
+from __future__ import annotations
 
-nodes.register()
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import seqformats
+
+from ... import registry
+from ...arrays import library_of
+from ...arrays.functions import Operation
+from ...formats import Masked, Ragged
+from ...formats.sequences import Sequences
+from ...formats.structure import Structure
+from ...gradients.operation import Back, _with_gradient
+from ...operations.own import _Own
+from ...when_imported import when_imported
+from ...wrapping.wrapper import Wrapper
+from .. import citizen
+from . import batches, functions, ops
+from .outside import functions_of, leave_alone, left_alone, with_pullback
+
+FOLLOWED = {"__init__", "__post_init__", "__len__", "dtype", "rows", "item_shape", "max_length", "device"}
+"""What the compiler follows of `Ragged` and `Masked`, or has in versions of its own."""
+AFTER = {"vjp": with_pullback, "lengths": batches.alone, "Ragged.offsets": batches.alone, "_with_gradient": left_alone}
+AFTER["Wrapper.with_gradient"] = with_pullback
+
+
+def entrances() -> Iterator[Any]:
+    """The functions of this library that are called from outside: by users, and by PyTorch."""
+    for module in (seqformats, seqformats.rl, seqformats.ctc, seqformats.beam, seqformats.torch):
+        for found in [getattr(module, name) for name in module.__all__]:
+            if inspect.isclass(found) and not issubclass(found, Exception):
+                followed = FOLLOWED if found in (Ragged, Masked) else FOLLOWED - {"__init__", "__post_init__"}
+                yield from [x for x in functions_of(found) if x.__name__ not in followed]
+            yield found
+    yield from registry.gradients()  # operations that callers have made are among them
+    yield from (_with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
+    for kind in (Back, Operation, Sequences, _Own):
+        yield from functions_of(kind)
+
+
+def register() -> None:
+    """Tell the compiler, once."""
+    library_of(torch.empty(0))  # what a graph is made of may be the first tensor of all
+    batches.register()
+    for name, version in functions.VERSIONS.items():
+        torch.compiler.substitute_in_graph(ops.function(name), skip_signature_check=True)(version)
+    leave_alone(Wrapper.call, functions.call_wrapped)
+    for found in [x for x in entrances() if inspect.isfunction(x)]:
+        leave_alone(found, after=AFTER.get(found.__qualname__))
+    when_imported("seqformats.hf.unpadded.switch", ".torch.graph.unpadded")
+
+
+register()

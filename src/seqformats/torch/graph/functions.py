@@ -7,113 +7,167 @@ wrapped function goes on here, outside of any graph, so each works there as well
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 import torch
 
-import seqformats
-
-from ...errors import TRACED
-from ...formats import Masked, Packed, Padded, Ragged
+from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ..attention import NAMES
+from . import ops
+from .batches import (
+    GRAPHED,
+    KINDS,
+    found,
+    held,
+    lengths,
+    longest,
+    made,
+    mask,
+    not_held,
+    offsets,
+    over,
+    room,
+    rows,
+    same_structure,
+)
+from .outside import refuse
 
-GRAPHED = (Ragged, Masked, Padded, Packed)
+no_call = refuse("a call that fails on two small batches of the same kind, or takes or gives what no graph holds")
+no_conversion = refuse("convert between others than Ragged, Masked, Padded and Packed, or with copy, truncate or level")
+no_lengths = refuse("a time-major function of several batches, where one may have other lengths than another")
+no_option = refuse("final or initial states, bootstrap, or constants that ask for a gradient")
+no_layout = refuse("position_ids or segment_ids with layout, or with a start for each sequence")
+no_mask = refuse("mask with a width, or of a Masked with another side")
+no_varlen = refuse("varlen with these names or max_as, or keys of another number of sequences, or 2^31 rows")
+no_wrapper = refuse("a wrapper with backprop, like or dtype, of lists or trees, or of a function that changes shapes")
+
+ENDING = {"recurrence": ("final",), "rl.returns": ("bootstrap",)}
+"""Options that end the graph: what they give, or take, has no shape that is known, or gradients out of order."""
+CONSTANTS = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
+"""The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
+
+
+def coded(given: ops.Given) -> ops.Given:
+    """An argument as a text can hold it."""
+    tag, what = given[:2]
+    if tag in ("list", "tuple"):
+        return tag, tuple([coded(part) for part in what])
+    if tag != "constant":
+        return given if tag == "size" else (*given[:-2], str(given[-2]).removeprefix("torch."), given[-1])
+    if isinstance(what, torch.dtype):
+        return "dtype", str(what).removeprefix("torch.")
+    if isinstance(what, type):
+        return "kind", KINDS[what.__name__].__name__
+    return ("float", repr(what)) if isinstance(what, float) else ("is", what)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def planned(name: str, args: Any, options: Any, data: int) -> Any:
+    """Plan a call: its text, its results as (kind, side, tensor, offsets), are they several, the offsets that are kept.
+
+    No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
+    """
+    try:
+        given = inspect.signature(ops.function(name)).bind(*map(coded, args), **{key: coded(x) for key, x in options})
+        text = repr((name, given.args, tuple(given.kwargs.items()), data))
+        result, call = ops.result_of(text), ops.parsed(text)
+    except Exception:
+        return "", (), False, -1
+    parts: list[Any] = []
+    place = 0
+    for part in result.parts:
+        new = bool(part.kind) and not call.keeps
+        parts.append((part.kind, part.side, place, place + 1 if new else -1))
+        place += 2 if new else 1
+    return text, tuple(parts), result.several, -1 if call.model is None else call.model[4]
+
+
+def known(number: int) -> int:
+    """A number that the graph is made for."""
+    return len(range(number)) if number >= 0 else -len(range(-number))
+
+
+class Call:
+    """The arguments of a call, as constants and the tensors and sizes that they speak of."""
+
+    def __init__(self, name: str, how: str) -> None:
+        self.name, self.summed = name, how in ops.SUMMED
+        self.data: list[Any] = []
+        self.hosts: list[Any] = []
+        self.structures: list[Any] = []
+        self.sizes: list[Any] = []
+
+    def tensor(self, x: Any, lead: int) -> Any:
+        """A tensor of items, in float32 where an autocast region adds half precision up so: place, dtype and shape."""
+        half = x.dtype in (torch.float16, torch.bfloat16)
+        if self.summed and half and torch.is_autocast_enabled(x.device.type):
+            x = x.float()
+        self.data.append(x)
+        return len(self.data) - 1, x.dtype, tuple([known(size) for size in x.shape[lead:]])
+
+    def size(self, x: Any) -> int:
+        """The place of a size; even of one that is known by now, since a trial has its own."""
+        self.sizes.append(x)
+        return len(self.sizes) - 1
+
+    def host(self, x: Any) -> int:
+        """The place of the offsets among those of all batches."""
+        for k in range(len(self.structures)):
+            if self.structures[k] is x._structure:
+                return k
+        self.hosts.append(offsets(x))
+        self.structures.append(x._structure)
+        return len(self.hosts) - 1
+
+    def given(self, x: Any, key: str = "", each: bool = False) -> Any:
+        """One argument; `each` says that an array has a row for each sequence."""
+        if isinstance(x, Encoding):
+            host = self.host(x)
+            count = self.size(rows(x)) if self.name == "convert" and x._lead == 2 else -1
+            place, dtype, item = self.tensor(x.data, x._lead)
+            return "batch", type(x).__name__, x.side if type(x) is Masked else "right", place, host, count, dtype, item
+        if isinstance(x, (torch.Tensor, np.ndarray)):
+            array = torch.as_tensor(x)
+            place, dtype, shape = self.tensor(array, 1 if each and array.dim() else 0)
+            return "array", place, isinstance(x, np.ndarray), dtype, (-1, *shape) if each and array.dim() else shape
+        if key == "width":
+            return "size", self.size(x)
+        if isinstance(x, (list, tuple)):
+            return "list" if isinstance(x, list) else "tuple", tuple([self.given(part) for part in x])
+        return "constant", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
 
 def call(name: str, *args: Any, **options: Any) -> Any:
-    """A node of the graph that calls the public function of this name; `tracing` makes it."""
-    return getattr(seqformats, name)(*args, **options)
-
-
-def over(x: Any, data: torch.Tensor) -> Any:
-    """The encoding `x` over other data; `tracing` makes it."""
-    return x._with_data(data)
-
-
-def offsets(x: Any) -> torch.Tensor:
-    """The offsets of a batch, on the host."""
-    found: torch.Tensor = x._structure.tensor
-    return found
-
-
-def longest(x: Any) -> int:
-    """The items of its longest sequence: a number that is known, or one that the graph finds out."""
-    found: int = x.max_length
-    return found
-
-
-def room(x: Any) -> int:
-    """A width that fits its longest sequence: its length where that is known."""
-    found: int = x.max_length
-    return found
-
-
-def same_structure(x: Any, y: Any) -> bool:
-    """Is the structure of both known to be one?"""
-    same: bool = x._structure.same_lengths(y._structure)
-    return same
-
-
-def give_up(why: str) -> NoReturn:
-    """End the graph here."""
-    raise TRACED(f"seqformats: {why}; call this without torch.compile")
-
-
-# --- attributes -------------------------------------------------------------------------------------------------------
-
-
-def lengths(x: Any) -> torch.Tensor:
-    """In the caller's order."""
-    return offsets(x).diff()
-
-
-def ends(x: Any) -> torch.Tensor:
-    """The offsets, for the model."""
-    return offsets(x).clone()
-
-
-def sorted_lengths(x: Any) -> torch.Tensor:
-    """Falling."""
-    return torch.sort(lengths(x), descending=True, stable=True)[0]
-
-
-def indices(x: Any) -> torch.Tensor:
-    """The caller's position of each, by falling length."""
-    return torch.sort(lengths(x), descending=True, stable=True)[1]
-
-
-def size_at_t(x: Any) -> torch.Tensor:
-    """The sequences longer than t."""
-    steps = x.data.shape[0] if x._lead == 2 else longest(x)
-    return (lengths(x) > torch.arange(steps)[:, None]).sum(1)
-
-
-def mask(x: Any) -> torch.Tensor:
-    """True where there is an item."""
-    width = x.data.shape[1]
-    count = lengths(x).to(x.data.device)[:, None]
-    place = torch.arange(width, device=x.data.device)
-    return place >= width - count if x.side == "left" else place < count
-
-
-def item_shape(x: Any) -> Any:
-    """The shape of one item."""
-    return tuple(x.data.shape[x._lead :])
-
-
-def rows(x: Any) -> int:
-    """Items in all sequences together."""
-    if x._lead == 1:
-        return int(x.data.shape[0])
-    found = int(offsets(x)[-1].item())
-    torch._check(found >= 0)
-    return found
-
-
-def count(x: Any) -> int:
-    """How many sequences."""
-    return int(offsets(x).shape[0]) - 1
+    """Put a call of the public function of this name into the graph."""
+    how = name
+    if name == "reduce":
+        kind = options["kind"] if "kind" in options else args[1]
+        how = "reduce_mean" if kind == "average" else f"reduce_{kind}"
+    for key in ENDING.get(name, ()):
+        if options.get(key):
+            no_option()
+    for k in CONSTANTS.get(name, ()):
+        data = args[k].data if k < len(args) and isinstance(args[k], Encoding) else args[k] if k < len(args) else None
+        if isinstance(data, torch.Tensor) and data.requires_grad:
+            no_option()
+    found_in = Call(name, how)
+    each = ops.ROWS.get(name, ())
+    shown = tuple([found_in.given(x, "", k in each) for k, x in enumerate(args)])
+    named = tuple([(key, found_in.given(x, key)) for key, x in options.items()])
+    text, parts, several, own = planned(name, shown, named, len(found_in.data))
+    if text == "" or not found_in.hosts:
+        no_call()
+    leaves = torch.ops.seqformats.call.default(found_in.data + found_in.hosts, found_in.sizes, text)
+    results = []
+    for kind, side, leaf, place in parts:
+        y = leaves[leaf]
+        if kind:
+            y = made(KINDS[kind], y, found_in.structures[own] if place < 0 else found(leaves[place]), side)
+        results.append(y)
+    return tuple(results) if several else results[0]
 
 
 # --- public functions -------------------------------------------------------------------------------------------------
@@ -121,12 +175,10 @@ def count(x: Any) -> int:
 
 def convert(x: Any, To: Any, *, copy: bool = False, **options: Any) -> Any:
     """`seqformats.convert`."""
-    if not isinstance(x, GRAPHED) or To not in GRAPHED:
-        give_up("convert between encodings other than Ragged, Masked, Padded and Packed")
-    if isinstance(x, To) and not options and not copy:
+    if not held(x) or To not in GRAPHED or copy or "truncate" in options or "level" in options:
+        no_conversion()
+    if isinstance(x, To) and not options:
         return x
-    if copy or "truncate" in options or "level" in options:
-        give_up("convert with copy, truncate or level")
     if (To is Masked or To is Padded) and options.get("width") is None:
         options = dict(options)
         if isinstance(x, To):  # another side, fill or multiple of the rectangle that is there
@@ -137,86 +189,53 @@ def convert(x: Any, To: Any, *, copy: bool = False, **options: Any) -> Any:
 
 
 def convert_like(y: Any, x: Any) -> Any:
-    """`seqformats.convert_like`."""
-    if not isinstance(x, GRAPHED) or not isinstance(y, GRAPHED) or not same_structure(x, y):
-        give_up("convert_like of batches that may have other lengths")
-    return restored(y, x)
-
-
-def restored(y: Any, x: Any) -> Any:
-    """`y` over the same structure in the encoding of `x`."""
+    """`seqformats.convert_like`; where the lengths of both may differ, those of `y` are kept, as outside."""
+    if not held(x) or not held(y):
+        no_conversion()
     if x._lead == 1:
         return y if type(y) is type(x) else call("convert", y, type(x))
-    alike = type(y) is type(x) and not x._by_steps and y.side == x.side
-    if alike and y.data.shape[1] == x.data.shape[1]:
-        return over(y, without_padding(y))
-    return call("convert_like", y, x)
+    if same_structure(x, y):
+        if type(x) is Masked and type(y) is Masked and y.side == x.side and y.data.shape[1] == x.data.shape[1]:
+            return over(y, without_padding(y))
+        return call("convert_like", y, x)
+    if type(x) is Masked:
+        return call("convert", y, Masked, side=x.side, width=torch.sym_max(x.data.shape[1], room(y)))
+    return call("convert", y, Padded, width=torch.sym_max(x.data.shape[0], room(y)))
 
 
 def without_padding(y: Any) -> torch.Tensor:
     """The data of a `Masked`, zero where there is no item."""
     there = mask(y)
-    data = y.data
-    while there.dim() < data.dim():
+    while there.dim() < y.data.dim():
         there = there.unsqueeze(-1)
-    return torch.where(there, data, 0)
+    return torch.where(there, y.data, 0)
 
 
 def expand(x: Any, like: Any, **options: Any) -> Any:
     """`seqformats.expand`; rows of an array over a batch are as many as the batch has items."""
-    if isinstance(x, torch.Tensor) and isinstance(like, GRAPHED) and not options:
+    if isinstance(x, torch.Tensor) and held(like) and not options:
         return call("expand_as", x, convert(like, Ragged)).data
     return call("expand", x, like, **options)
 
 
-def recurrence(x: Any, decay: Any, *, initial: Any = None, final: bool = False, **options: Any) -> Any:
+def recurrence(x: Any, decay: Any, *, initial: Any = None, **options: Any) -> Any:
     """`seqformats.recurrence`; an array of states would have to be as long as a trial batch."""
-    if final or isinstance(initial, torch.Tensor):
-        give_up("recurrence with final, or with an array of initial states")
+    if isinstance(initial, torch.Tensor):
+        no_option()
     return call("recurrence", x, decay, initial=initial, **options)
-
-
-def returns(rewards: Any, *, bootstrap: Any = None, **options: Any) -> Any:
-    """`seqformats.rl.returns`; gradients belong to the first tensors of a call, and what follows is behind marks."""
-    if bootstrap is not None:
-        give_up("returns with bootstrap")
-    return call("rl.returns", rewards, **options)
-
-
-def constants(*given: Any) -> None:
-    """End the graph where what is a constant asks for a gradient, which is an error outside of it."""
-    for x in given:
-        data = x.data if isinstance(x, GRAPHED) else x
-        if isinstance(data, torch.Tensor) and data.requires_grad:
-            give_up("old log-probabilities or advantages that ask for a gradient")
-
-
-def ratios(logp: Any, old: Any, **options: Any) -> Any:
-    """`seqformats.rl.ratios`."""
-    constants(old)
-    return call("rl.ratios", logp, old, **options)
-
-
-def policy_loss(logp: Any, old: Any, advantages: Any, **options: Any) -> Any:
-    """`seqformats.rl.policy_loss`."""
-    constants(old, advantages)
-    return call("rl.policy_loss", logp, old, advantages, **options)
 
 
 def number_of_each(x: Any) -> Any:
     """`seqformats.lengths` of a batch in a graph: an array of NumPy, as ever."""
-    if not isinstance(x, GRAPHED):
-        give_up("lengths of what is no Ragged, Masked, Padded or Packed")
     return lengths(x).numpy()
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
-def of_graph(x: Any) -> None:
-    """End the graph for what is no batch that it can hold."""
-    if not isinstance(x, GRAPHED):
-        give_up("what attention asks for, of anything but a Ragged, Masked, Padded or Packed")
+def count(x: Any) -> Any:
+    """How many sequences."""
+    return offsets(x).shape[0] - 1
 
 
 def each_row(x: Any, numbers: torch.Tensor) -> torch.Tensor:
@@ -226,65 +245,57 @@ def each_row(x: Any, numbers: torch.Tensor) -> torch.Tensor:
 
 def position_ids(x: Any, start: Any = 0, *, layout: bool = False) -> torch.Tensor:
     """`seqformats.position_ids`."""
-    of_graph(x)
     if layout or not isinstance(start, int):
-        give_up("position_ids with layout, or a start for each sequence")
+        no_layout()
     places = torch.arange(rows(x)) - each_row(x, offsets(x)[:-1]) + start
     return places.to(x.data.device)
 
 
 def segment_ids(x: Any, *, layout: bool = False) -> torch.Tensor:
     """`seqformats.segment_ids`."""
-    of_graph(x)
     if layout:
-        give_up("segment_ids with layout")
+        no_layout()
     return each_row(x, torch.arange(count(x))).to(x.data.device)
 
 
 def cu_seqlens(x: Any) -> torch.Tensor:
     """`seqformats.cu_seqlens`."""
-    of_graph(x)
+    numbers = offsets(x)
     if x._lead == 1 and x.data.shape[0] >= 2**31:
-        give_up("cu_seqlens of more rows than int32 can count")
-    return offsets(x).to(device=x.data.device, dtype=torch.int32, copy=True)
+        no_varlen()
+    return numbers.to(device=x.data.device, dtype=torch.int32, copy=True)
 
 
 def padding_mask(x: Any, *, width: Any = None, side: Any = None) -> torch.Tensor:
     """`seqformats.mask`."""
-    of_graph(x)
-    if width is not None:
-        give_up("mask with a width")
-    if isinstance(x, Masked):
-        if side is not None and side != x.side:
-            give_up("mask of a Masked with another side")
+    numbers = lengths(x)[:, None]
+    if width is not None or side not in (None, "left", "right") or (type(x) is Masked and side not in (None, x.side)):
+        no_mask()
+    if type(x) is Masked:
         return mask(x)
     size = longest(x)
-    numbers = lengths(x)[:, None]
     place = torch.arange(size)
-    if side is not None and side not in ("left", "right"):
-        give_up("mask with such a side")
-    found = place >= size - numbers if side == "left" else place < numbers
-    return found.to(x.data.device)
+    there = place >= size - numbers if side == "left" else place < numbers
+    return there.to(x.data.device)
 
 
 def block_mask(x: Any, *, causal: bool = False) -> torch.Tensor:
     """`seqformats.block_mask`."""
     numbers = segment_ids(x)
-    found = numbers[:, None] == numbers
+    seen = numbers[:, None] == numbers
     if causal:
         place = torch.arange(rows(x), device=x.data.device)
-        found = found & (place[:, None] >= place)
-    return found
+        seen = seen & (place[:, None] >= place)
+    return seen
 
 
-def varlen(q: Any, k: Any = None, *, names: str = "flash_attn") -> dict[str, Any]:
+def varlen_of(q: Any, k: Any = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
     """`seqformats.torch.varlen`."""
     keys = q if k is None else k
-    of_graph(keys)
-    if names not in NAMES or count(q) != count(keys):
-        give_up("varlen with such names, or with keys of another number of sequences")
-    found = cu_seqlens(q), cu_seqlens(keys).to(q.data.device), longest(q), longest(keys)
-    return dict(zip(NAMES[names], found))  # noqa: B905  the compiler knows no strict
+    if names not in ("flash_attn", "torch", "hf") or max_as != "int" or count(q) != count(keys):
+        no_varlen()
+    values = cu_seqlens(q), cu_seqlens(keys).to(q.data.device), longest(q), longest(keys)
+    return dict(zip(NAMES[names], values))  # noqa: B905  the compiler knows no strict
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------
@@ -293,144 +304,95 @@ def varlen(q: Any, k: Any = None, *, names: str = "flash_attn") -> dict[str, Any
 def call_wrapped(wrapper: Any, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What a wrapped function does; see `wrapping.wrapper`."""
     if wrapper.backprop:
-        give_up("a wrapper with backprop=True")
+        no_wrapper()
     return wrapping(wrapper.To, wrapper.rows, wrapper.options, fn, args, kwargs)
 
 
 def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Convert, call, convert back."""
-    first = None
-    batches = 0
-    for x in (*args, *kwargs.values()):
-        if isinstance(x, GRAPHED):
-            batches += 1
-            if first is None:
-                first = x
-    if bare and first is None:
-        for x in args:
-            if isinstance(x, torch.Tensor):
-                return fn(*args, **kwargs)
-    if first is None:
-        give_up("a wrapped function of other batches than Ragged, Masked, Padded and Packed")
-    if batches > 1 and (To is Padded or To is Packed):
-        for x in (*args, *kwargs.values()):
-            if isinstance(x, GRAPHED) and not same_structure(x, first):
-                give_up("a time-major function of several batches")
-    seen = None
-    passed = []
+    given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
+    if not given:
+        if bare and [x for x in args if isinstance(x, torch.Tensor)]:
+            return fn(*args, **kwargs)
+        no_wrapper()
+    first = given[0]
+    for x in given:
+        if not held(x):
+            not_held()
+        if (To is Padded or To is Packed) and not same_structure(x, first):
+            no_lengths()
     for x in args:
-        shown = x
-        if isinstance(x, GRAPHED):
-            rows_alone = bare and batches == 1 and x._lead == 1  # those of a Packed in its own order
-            shown = x if rows_alone else convert(x, To, **options)
-            if seen is None:
-                seen = shown
-            if bare:
-                shown = shown.data
-        elif isinstance(x, (list, dict)):
-            give_up("a wrapped function of lists or trees")
-        passed.append(shown)
-    named = {}
-    for name, x in kwargs.items():
-        shown = x
-        if isinstance(x, GRAPHED):
-            shown = convert(x, To, **options)
-            if seen is None:
-                seen = shown
-            if bare:
-                shown = shown.data
-        named[name] = shown
-    y = fn(*passed, **named)
+        if isinstance(x, (list, dict)):
+            no_wrapper()
+    alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
+    shown = [x if alone else convert(x, To, **options) for x in given]
+    passed = [x.data if bare else x for x in shown]
+    rest = iter(passed)
+    placed_args = [next(rest) if isinstance(x, Encoding) else x for x in args]
+    named = {name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()}
+    y = fn(*placed_args, **named)
     if isinstance(y, tuple):
-        return (_back(y[0], seen, first), *y[1:])
-    return _back(y, seen, first)
+        return (back(y[0], shown[0], first), *y[1:])
+    return back(y, shown[0], first)
 
 
-def _back(y: Any, seen: Any, first: Any) -> Any:
+def back(y: Any, seen: Any, first: Any) -> Any:
     """What a function returned, as the caller gets it."""
     if isinstance(y, torch.Tensor):
-        lead = seen._lead
-        if y.shape[:lead] != seen.data.shape[:lead]:
-            give_up("a wrapped function that returned an array of another leading shape")
+        if y.shape[: seen._lead] != seen.data.shape[: seen._lead]:
+            no_wrapper()
         y = over(seen, y)
-    elif not isinstance(y, GRAPHED) or not same_structure(y, seen):
-        give_up("a wrapped function that returned a batch of other lengths")
     if y is first:
         return y
-    return restored(y, first)
+    return convert_like(y, first)
 
 
-def _with(To: Any, bare: bool, fn: Any, options: Any) -> Any:
-    options = dict(options)
-    if options.pop("backprop", False) or options.pop("like", None) is not None or "dtype" in options:
-        give_up("a wrapper with backprop, like or dtype")
+def with_kind(To: Any, bare: bool) -> Callable[..., Any]:
+    """Make the version of a `with_...` that is called in a graph."""
 
-    def decorate(fn: Any) -> Any:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return wrapping(To, bare, options, fn, args, kwargs)
+    def version(fn: Any = None, **options: Any) -> Any:
+        if options.get("backprop") or options.get("like") is not None or "dtype" in options:
+            no_wrapper()
+        own = {key: value for key, value in options.items() if key not in ("backprop", "like")}
 
-        return wrapped
+        def decorate(fn: Any) -> Any:
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                return wrapping(To, bare, own, fn, args, kwargs)
 
-    return decorate if fn is None else decorate(fn)
+            return wrapped
 
+        return decorate if fn is None else decorate(fn)
 
-def with_ragged(fn: Any = None, **options: Any) -> Any:
-    """`seqformats.with_ragged`."""
-    return _with(Ragged, False, fn, options)
-
-
-def with_masked(fn: Any = None, **options: Any) -> Any:
-    """`seqformats.with_masked`."""
-    return _with(Masked, False, fn, options)
+    return version
 
 
-def with_padded(fn: Any = None, **options: Any) -> Any:
-    """`seqformats.with_padded`."""
-    return _with(Padded, False, fn, options)
+def node(name: str) -> Callable[..., Any]:
+    """What is read in place of a public function that becomes a node."""
+
+    def read(*args: Any, **options: Any) -> Any:
+        return call(name, *args, **options)
+
+    return read
 
 
-def with_packed(fn: Any = None, **options: Any) -> Any:
-    """`seqformats.with_packed`."""
-    return _with(Packed, False, fn, options)
-
-
-def with_array(fn: Any = None, **options: Any) -> Any:
-    """`seqformats.with_array`."""
-    return _with(Ragged, True, fn, options)
-
-
-# --- structures that are made in a graph ------------------------------------------------------------------------------
-
-
-def as_numbers(x: Any) -> torch.Tensor:
-    """Lengths as a tensor."""
-    return torch.as_tensor(x)
-
-
-def lengths_of_offsets(numbers: torch.Tensor) -> torch.Tensor:
-    """The lengths between offsets."""
-    return numbers.diff()
-
-
-def offsets_of(numbers: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """The offsets of sequences that fill an array."""
-    return torch.ops.seqformats.offsets(numbers, data.shape[0])
-
-
-def offsets_alone(numbers: torch.Tensor, data: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
-    """The offsets of sequences with padding."""
-    return torch.ops.seqformats.offsets(numbers, -1)
-
-
-def greatest(x: torch.Tensor) -> int:
-    """The longest length, which the graph finds out."""
-    found = int(torch.nn.functional.pad(x.diff(), (0, 1)).max().item())
-    torch._check(found >= 0)
-    return found
-
-
-def wide_enough(x: torch.Tensor) -> int:
-    """A width for sequences that the graph measures: 2 at least, since the compiler treats 1 as a case of its own."""
-    found = int(torch.nn.functional.pad(x.diff(), (0, 1)).max().clamp(min=2).item())
-    torch._check(found >= 2)
-    return found
+VERSIONS: dict[str, Callable[..., Any]] = {name: node(name) for name in ops.STRUCTURES}
+VERSIONS.update(
+    {
+        "block_mask": block_mask,
+        "convert": convert,
+        "convert_like": convert_like,
+        "cu_seqlens": cu_seqlens,
+        "expand": expand,
+        "lengths": number_of_each,
+        "mask": padding_mask,
+        "position_ids": position_ids,
+        "recurrence": recurrence,
+        "segment_ids": segment_ids,
+        "torch.varlen": varlen_of,
+        "with_array": with_kind(Ragged, True),
+        "with_masked": with_kind(Masked, False),
+        "with_packed": with_kind(Packed, False),
+        "with_padded": with_kind(Padded, False),
+        "with_ragged": with_kind(Ragged, False),
+    }
+)

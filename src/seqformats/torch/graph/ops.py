@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -25,6 +26,7 @@ import seqformats
 
 from ...errors import BEYOND, CHANGED, SHAPE, TRACED, WHOLE, SeqFormatError
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
+from ...formats.encoding import shown
 from ...formats.leaves import leaves, rebuild
 from ...formats.structure import Structure
 from ...gradients.vjp import vjp
@@ -55,26 +57,24 @@ STRUCTURES.update({name: "rows" for name in seqformats.__all__ if name.startswit
 SUMMED = {f"reduce_{how}" for how in ("sum", "mean", "sqrt", "prod", "logsumexp", "var", "std")}
 SUMMED |= {"softmax", "log_softmax", "cumsum", "topk_mean", "cross_entropy", *_NAMES["same "].split()}
 
-OFFSETS = "offsets"
-
 # Arguments that are arrays with one row a sequence, by their place
 ROWS = {"expand_as": (0,), "expand": (0,), "repeat": (0,), "rl.policy_loss": (2,)}
 
 
-class Leaf(NamedTuple):
-    """A tensor of a result."""
+class Part(NamedTuple):
+    """A tensor or a batch among what a call gives; beside a batch whose structure is new lie its offsets."""
 
+    kind: str  # of the encoding; "" for a tensor
+    side: str
     dtype: torch.dtype
-    lead: str  # "data", "rows", "lengths" or "new": how many axes come before the item, and what is known of them
-    kind: str  # of the encoding; "" for an array
     item: tuple[int | None, ...]  # None for what depends on the batch
 
 
 class Result(NamedTuple):
     """What a call gives."""
 
-    tree: Given
-    leaves: tuple[Leaf, ...]
+    parts: tuple[Part, ...]
+    several: bool  # is it a tuple?
     gradients: int  # so many of the tensors have one, the first ones
 
 
@@ -85,6 +85,22 @@ class Parsed(NamedTuple):
     args: tuple[Given, ...]
     options: dict[str, Given]
     data: int  # so many of the tensors hold data; the others are offsets
+
+    @property
+    def rule(self) -> str:
+        """What becomes of the structure."""
+        return STRUCTURES[self.name]
+
+    @property
+    def keeps(self) -> bool:
+        """Has a batch that it gives the structure of an argument?"""
+        return self.rule in ("same", "like")
+
+    @property
+    def model(self) -> Given | None:
+        """The argument whose structure the result has, if there is one."""
+        place = {"same": 0, "rows": 0, "like": 1}.get(self.rule, len(self.args))
+        return self.args[place] if place < len(self.args) and self.args[place][0] == "batch" else None
 
 
 @functools.lru_cache(1024)
@@ -137,172 +153,117 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
     return KINDS[kind]._sealed(plain if plain.is_contiguous() else plain.contiguous(), structure, *form)
 
 
-def value(given: Given, tensors: Sequence[Tensor], sizes: Sizes) -> Any:
-    """An argument of the call."""
-    tag = given[0]
-    if tag == "batch":
-        _, kind, side, data, offsets, _ = given
-        return batch_over(kind, side, tensors[data], structure_over(tensors[offsets]))
-    if tag == "array":
-        return tensors[given[1]].detach().contiguous()
-    if tag == "size":
-        return int(sizes[given[1]])
-    if tag == "kind":
-        return KINDS[given[1]]
-    if tag == "numpy":
-        return tensors[given[1]].detach().cpu().numpy()
-    if tag == "dtype":
-        return getattr(torch, given[1])
-    if tag == "float":
-        return float(given[1])
+Read: TypeAlias = Callable[[Given], Any]
+
+
+def value(given: Given, batch: Read, array: Read, sizes: Sizes) -> Any:
+    """An argument of the call, of which `batch` and `array` give those that hold tensors."""
+    tag, what = given[:2]
     if tag in ("list", "tuple"):
-        return (list if tag == "list" else tuple)([value(part, tensors, sizes) for part in given[1]])
-    return given[1]
+        return (list if tag == "list" else tuple)([value(part, batch, array, sizes) for part in what])
+    if tag in ("batch", "array"):
+        return batch(given) if tag == "batch" else array(given)
+    if tag == "dtype":
+        return getattr(torch, what)
+    if tag == "size":
+        return int(sizes[what])
+    return KINDS[what] if tag == "kind" else float(what) if tag == "float" else what
 
 
-def arguments(call: Parsed, tensors: Sequence[Tensor], sizes: Sizes) -> tuple[Arguments, dict[str, Any]]:
+def arguments(call: Parsed, batch: Read, array: Read, sizes: Sizes) -> tuple[Arguments, dict[str, Any]]:
     """The arguments of the call."""
-    args = tuple([value(given, tensors, sizes) for given in call.args])
-    return args, {name: value(given, tensors, sizes) for name, given in call.options.items()}
+    args = tuple([value(given, batch, array, sizes) for given in call.args])
+    return args, {name: value(given, batch, array, sizes) for name, given in call.options.items()}
 
 
-def model(call: Parsed) -> Given | None:
-    """The argument whose structure the result has, if there is one."""
-    place = {"same": 0, "rows": 0, "like": 1}.get(STRUCTURES[call.name])
-    return None if place is None or len(call.args) <= place else call.args[place]
+def given_to(call: Parsed, tensors: Sequence[Tensor], sizes: Sizes) -> tuple[Arguments, dict[str, Any]]:
+    """The arguments of the call, of these tensors."""
+
+    def batch(given: Given) -> Encoding:
+        _, kind, side, place, host, *_ = given
+        return batch_over(kind, side, tensors[place], structure_over(tensors[call.data + host]))
+
+    def array(given: Given) -> Any:
+        plain = tensors[given[1]].detach().contiguous()
+        return plain.cpu().numpy() if given[2] else plain
+
+    return arguments(call, batch, array, sizes)
+
+
+def parts_of(y: Any) -> Sequence[Any]:
+    """The batches and tensors of a result."""
+    parts: Sequence[Any] = y if type(y) is tuple else (y,)
+    return parts
 
 
 # --- what a call gives ------------------------------------------------------------------------------------------------
 
 
-def described(call: Parsed, y: object, found: list[Leaf], lengths: list[int]) -> Given:
-    """The tree of a result, whose tensors are added to `found`; TypeError for what a graph cannot hold."""
-    rule = STRUCTURES[call.name]
-    if isinstance(y, Encoding) and rule == "same" and y._structure.lengths.tolist() != lengths:
-        raise TRACED(f"{call.name} changes lengths")
-    if isinstance(y, torch.Tensor) and (y.dim() < 1 or (rule == "rows" and y.shape[0] != len(lengths))):
-        raise TRACED(f"{call.name} gives no row a sequence")
-    if isinstance(y, Encoding):
-        kind = type(y).__name__
-        if kind not in KINDS:
-            raise TRACED(f"{call.name} gives a {kind}, which no graph holds")
-        keeps = rule in ("same", "like")
-        item: Any = y.item_shape
-        found.append(Leaf(y.dtype, "data" if keeps else rule, kind, item))
-        offsets = -1
-        if not keeps:
-            offsets = len(found)
-            found.append(Leaf(torch.int64, rule, OFFSETS, ()))
-        return "batch", kind, getattr(y, "side", "right"), len(found) - (1 if keeps else 2), offsets
-    if isinstance(y, torch.Tensor):
-        found.append(Leaf(y.dtype, rule, "", tuple(y.shape[1:])))
-        return "array", len(found) - 1
-    if isinstance(y, tuple):
-        return "tuple", type(y).__name__, tuple([described(call, part, found, lengths) for part in y])
-    raise TRACED(f"{call.name} gives a {type(y).__name__}, which no graph holds")
+def part_of(call: Parsed, y: Any, structure: Structure) -> Part:
+    """What a result is; TypeError for what a graph cannot hold."""
+    if isinstance(y, torch.Tensor) and y.dim() and (call.rule != "rows" or y.shape[0] == structure.n):
+        return Part("", "right", y.dtype, tuple(y.shape[1:]))
+    if type(y).__name__ in KINDS and (call.rule != "same" or y._structure.same_lengths(structure)):
+        return Part(type(y).__name__, getattr(y, "side", "right"), y.dtype, y.item_shape)
+    raise TRACED(f"no graph holds what {call.name} gives")
 
 
-def flattened(y: object, keeps: bool, found: list[Tensor]) -> list[Tensor]:
-    """The tensors of a result, in the order of `described`."""
-    if isinstance(y, Encoding):
-        found.append(y.data)
-        if not keeps:
-            found.append(torch.from_numpy(y._structure.offsets.copy()))
-    elif isinstance(y, torch.Tensor):
-        found.append(y)
-    else:
-        assert isinstance(y, tuple)
-        for part in y:
-            flattened(part, keeps, found)
-    return found
-
-
-Meta: TypeAlias = tuple[torch.dtype, tuple[int, ...]]
-_TRIALS = ([2, 3, 1], [4, 1, 2, 6])
-
-
-def trial(call: Parsed, metas: tuple[Meta, ...], lengths: list[int]) -> tuple[Any, int]:
-    """What a call gives on a small batch, and how many tensors have a gradient; shapes are of items, or whole."""
+def trial(call: Parsed, lengths: list[int]) -> Result:
+    """What a call gives on a small batch, and how many tensors have a gradient."""
     structure = Structure.of_lengths(np.array(lengths))
-    offsets = torch.from_numpy(structure.offsets.copy())
-    leads = {
-        "Ragged": (structure.rows,),
-        "Packed": (structure.rows,),
-        "Masked": (structure.n, structure.longest + 1),
-        "Padded": (structure.longest + 1, structure.n),
-    }
-    tensors: list[Tensor] = [offsets] * (len(metas) + 16)
+    n, width = structure.n, structure.longest + 1
+    leads = {"Masked": (n, width), "Padded": (width, n)}
 
-    def fill(given: Given, rows: bool) -> None:
-        if given[0] == "batch":
-            dtype, item = metas[given[3]]
-            tensors[given[3]] = torch.zeros(leads[given[1]] + item, dtype=dtype)
-        elif given[0] in ("array", "numpy"):
-            dtype, shape = metas[given[1]]
-            tensors[given[1]] = torch.zeros((structure.n, *shape[1:]) if rows else shape, dtype=dtype)
-        elif given[0] in ("list", "tuple"):
-            for part in given[1]:
-                fill(part, rows)
+    def batch(given: Given) -> Encoding:
+        _, kind, side, *_, dtype, item = given
+        data = torch.zeros(leads.get(kind, (structure.rows,)) + item, dtype=getattr(torch, dtype))
+        return batch_over(kind, side, data, structure)
 
-    for place, given in enumerate(call.args):
-        fill(given, place in ROWS.get(call.name, ()))
-    for given in call.options.values():
-        fill(given, rows=False)
-    args, options = arguments(call, tensors, [structure.longest + 1] * 16)
+    def array(given: Given) -> Any:
+        *_, numpy, dtype, shape = given
+        made = torch.zeros([n if size < 0 else size for size in shape], dtype=getattr(torch, dtype))
+        return made.numpy() if numpy else made
+
+    args, options = arguments(call, batch, array, [width] * 16)
     y = function(call.name)(*args, **options)
     try:
         again, pull = vjp(function(call.name), *args, **options)
         gradients = len(leaves(pull(rebuild(again, [torch.zeros_like(leaf) for leaf in leaves(again)]))))
     except (TypeError, SeqFormatError, AttributeError, KeyError):  # there is no rule, or not for this dtype
         gradients = 0
-    return y, gradients
+    return Result(tuple([part_of(call, part, structure) for part in parts_of(y)]), type(y) is tuple, gradients)
 
 
 @functools.lru_cache(1024)
-def result_of(text: str, metas: tuple[Meta, ...]) -> Result:
-    """What a call gives; an error of the function where it takes no such arguments."""
+def result_of(text: str) -> Result:
+    """What a call gives, by two trials; an error of the function where it takes no such arguments.
+
+    In a thread of its own: what PyTorch does to tensors while it traces a program it does in the thread that traces.
+    """
     call = parsed(text)
-    with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
-        trees, found = [], []
-        for lengths in _TRIALS:
-            y, gradients = trial(call, metas, lengths)
-            leaf_list: list[Leaf] = []
-            trees.append(described(call, y, leaf_list, lengths))
-            found.append(leaf_list)
-    if trees[0] != trees[1]:
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            with torch.no_grad():
+                found.extend([trial(call, lengths) for lengths in ([2, 3, 1], [4, 1, 2, 6])])
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[-1], Exception):
+        raise found[-1]
+    one: Result
+    one, two = found
+    if [part[:3] for part in one.parts] != [part[:3] for part in two.parts]:
         raise TRACED(f"what {call.name} gives depends on the lengths")
-    known = [
-        one._replace(item=tuple([a if a == b else None for a, b in zip(one.item, two.item, strict=True)]))
-        for one, two in zip(*found, strict=True)
+    items = [
+        tuple([a if a == b else None for a, b in zip(p.item, q.item, strict=True)])
+        for p, q in zip(one.parts, two.parts, strict=True)
     ]
-    return Result(trees[0], tuple(known), gradients)
-
-
-def metas_of(call: Parsed, tensors: Sequence[Tensor]) -> tuple[Meta, ...]:
-    """What a trial needs to know of the tensors that hold data: dtypes and shapes, of batches those of items."""
-    lead = [0] * call.data
-    rows = [False] * call.data
-
-    def look(given: Given, per_sequence: bool) -> None:
-        if given[0] == "batch":
-            lead[given[3]] = KINDS[given[1]]._lead
-        elif given[0] in ("array", "numpy"):
-            rows[given[1]] = per_sequence
-        elif given[0] in ("list", "tuple"):
-            for part in given[1]:
-                look(part, per_sequence)
-
-    for place, given in enumerate(call.args):
-        look(given, place in ROWS.get(call.name, ()))
-    for given in call.options.values():
-        look(given, per_sequence=False)
-    metas = []
-    for k in range(call.data):
-        shape = list(tensors[k].shape[lead[k] :])
-        if rows[k] and shape:
-            shape[0] = 1  # as many as there are sequences
-        metas.append((tensors[k].dtype, tuple([int(size) for size in shape])))
-    return tuple(metas)
+    return one._replace(parts=tuple([p._replace(item=item) for p, item in zip(one.parts, items, strict=True)]))
 
 
 # --- the operators ----------------------------------------------------------------------------------------------------
@@ -311,99 +272,83 @@ def metas_of(call: Parsed, tensors: Sequence[Tensor]) -> tuple[Meta, ...]:
 def call_real(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
     """The values."""
     call = parsed(text)
-    args, options = arguments(call, tensors, sizes)
-    y = function(call.name)(*args, **options)
-    rule = STRUCTURES[call.name]
-    outputs = flattened(y, rule in ("same", "like"), [])
+    args, options = given_to(call, tensors, sizes)
+    outputs: list[Tensor] = []
+    for y in parts_of(function(call.name)(*args, **options)):
+        outputs.append(y.data if isinstance(y, Encoding) else y)
+        if isinstance(y, Encoding) and not call.keeps:
+            outputs.append(torch.from_numpy(y._structure.offsets.copy()))
+        elif isinstance(y, Encoding) and not y._structure.same_lengths(
+            args[0 if call.rule == "same" else 1]._structure
+        ):
+            raise CHANGED(f"{call.name} has changed the lengths of the sequences, which a graph relies on")
     given = {tensor.untyped_storage().data_ptr() for tensor in tensors}
     seen: list[Tensor] = []
     for output in outputs:  # an operator gives nothing that it was given, nor one tensor twice
         place = output.untyped_storage().data_ptr()
         seen.append(output.clone() if place in given else output.detach())
         given.add(place)
-    if rule in ("same", "like") and isinstance(y, Encoding):
-        own = model(call)
-        assert own is not None
-        if not y._structure.same_lengths(structure_over(tensors[own[4]])):
-            raise CHANGED(f"{call.name} has changed the lengths of the sequences, which a graph relies on")
     return seen
 
 
 def call_fake(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
     """The shapes."""
     call = parsed(text)
-    found = result_of(text, metas_of(call, tensors))
-    own = model(call)
     outputs = []
-    fresh: dict[str, Any] = {}  # as many rows have the results of one call, as TopK has
-    for leaf in found.leaves:
-        lead = _lead(call, leaf, own, tensors, sizes, fresh)
-        item = [_unknown() if size is None else size for size in leaf.item]
-        like = tensors[0]
-        device = "cpu" if leaf.kind == OFFSETS else like.device
-        outputs.append(torch.empty([*lead, *item], dtype=leaf.dtype, device=device))
-    return outputs
-
-
-def _size(given: Given, sizes: Sizes) -> Any:
-    return sizes[given[1]] if given[0] == "size" else given[1]
-
-
-def _unknown() -> Any:
-    return torch.library.get_ctx().new_dynamic_size()
-
-
-def _lead(
-    call: Parsed, leaf: Leaf, own: Given | None, tensors: Sequence[Tensor], sizes: Sizes, fresh: dict[str, Any]
-) -> list[Any]:
-    """The axes before those of an item."""
+    fresh: dict[str, Any] = {}  # as many rows have the results of one call
 
     def unknown(name: str) -> Any:
         if name not in fresh:
-            fresh[name] = _unknown()
+            fresh[name] = torch.library.get_ctx().new_dynamic_size()
         return fresh[name]
 
-    if leaf.lead == "data":
-        assert own is not None
-        _, kind, _, data, offsets, rows = own
-        given, n = tensors[data], tensors[offsets].shape[0] - 1
-        if leaf.kind == kind and "width" not in call.options:
-            return list(given.shape[: KINDS[kind]._lead])
-        if leaf.kind in ("Ragged", "Packed"):
-            return [given.shape[0] if kind in ("Ragged", "Packed") else sizes[rows] if rows >= 0 else unknown("rows")]
-        width = unknown("width") if "width" not in call.options else _size(call.options["width"], sizes)
-        multiple = _size(call.options.get("multiple_of", ("is", 1)), sizes)
-        width = (width + multiple - 1) // multiple * multiple
-        return [n, width] if leaf.kind == "Masked" else [width, n]
-    if leaf.lead == "rows":
-        assert own is not None
-        return [tensors[own[4]].shape[0] - 1]
-    first = call.args[0]
-    while first[0] in ("list", "tuple"):
-        first = first[1][0]
-    if leaf.kind in ("Ragged", "Packed", ""):
-        return [unknown("rows")]
-    if leaf.lead == "lengths" and first[0] == "batch":
-        ends = tensors[first[4]].shape[0]
-    else:
-        ends = unknown("offsets")
-    if leaf.kind == OFFSETS:
-        return [ends]
-    return [ends - 1, unknown("width")] if leaf.kind == "Masked" else [unknown("width"), ends - 1]
+    for part in result_of(text).parts:
+        lead = _kept(call, part, tensors, sizes, unknown) if call.keeps and part.kind else None
+        if lead is None and call.rule == "rows" and call.model is not None:
+            lead = [tensors[call.data + call.model[4]].shape[0] - 1]
+        if lead is None:
+            first = call.args[0]
+            while first[0] in ("list", "tuple"):
+                first = first[1][0]
+            alike = call.rule == "lengths" and first[0] == "batch"
+            ends = tensors[call.data + first[4]].shape[0] if alike else unknown("offsets")
+            lead = [unknown("width"), ends - 1] if part.kind in ("Masked", "Padded") else [unknown("rows")]
+            lead = lead[::-1] if part.kind == "Masked" else lead
+        item = [torch.library.get_ctx().new_dynamic_size() if size is None else size for size in part.item]
+        outputs.append(torch.empty([*lead, *item], dtype=part.dtype, device=tensors[0].device))
+        if part.kind and not call.keeps:
+            outputs.append(torch.empty(ends, dtype=torch.int64, device="cpu"))
+    return outputs
+
+
+def _kept(call: Parsed, part: Part, tensors: Sequence[Tensor], sizes: Sizes, unknown: Callable[[str], Any]) -> Any:
+    """The axes before those of an item, of a result with the structure of an argument."""
+    assert call.model is not None
+    _, kind, _, place, host, count, *_ = call.model
+    given, n = tensors[place], tensors[call.data + host].shape[0] - 1
+    if part.kind == kind and "width" not in call.options:
+        return list(given.shape[: KINDS[kind]._lead])
+    if part.kind in ("Ragged", "Packed"):
+        return [given.shape[0] if kind in ("Ragged", "Packed") else sizes[count] if count >= 0 else unknown("rows")]
+    width = sizes[call.options["width"][1]] if "width" in call.options else unknown("width")
+    multiple = call.options.get("multiple_of", ("is", 1))[1]
+    width = (width + multiple - 1) // multiple * multiple
+    return [n, width] if part.kind == "Masked" else [width, n]
 
 
 def pullback_real(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
     """The gradients of the first tensors."""
     call = parsed(text)
-    args, options = arguments(call, tensors, sizes)
+    args, options = given_to(call, tensors, sizes)
     y, pull = vjp(function(call.name), *args, **options)
     given = iter(gradients)
     dys = []
-    for leaf in leaves(y):
+    for part in parts_of(y):
         gradient = next(given)
-        dys.append(gradient.detach().contiguous() if gradient.is_floating_point() or gradient.is_complex() else leaf)
-        if STRUCTURES[call.name] not in ("same", "like", "rows"):
-            next(given, None)  # of the offsets
+        numbers = gradient.is_floating_point() or gradient.is_complex()
+        dys.append(gradient.detach().contiguous() if numbers else leaves(part)[0])
+        if isinstance(part, Encoding) and not call.keeps:
+            next(given)  # of the offsets
     found = leaves(pull(rebuild(y, dys)))
     own = {tensor.untyped_storage().data_ptr() for tensor in (*tensors, *gradients)}
     return [dx.clone() if dx.untyped_storage().data_ptr() in own else dx for dx in found]
@@ -411,8 +356,8 @@ def pullback_real(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes:
 
 def pullback_fake(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:  # noqa: ARG001
     """Their shapes."""
-    count = result_of(text, metas_of(parsed(text), tensors)).gradients
-    return [torch.empty_like(tensors[k], memory_format=torch.contiguous_format) for k in range(count)]
+    firsts = tensors[: result_of(text).gradients]
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in firsts]
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: ARG001
@@ -424,7 +369,7 @@ def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: AR
 def backward(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Any, ...]:
     """The gradients, None where there are none."""
     tensors = list(ctx.saved_tensors)
-    count = result_of(ctx.text, metas_of(parsed(ctx.text), tensors)).gradients
+    count = result_of(ctx.text).gradients
     found: list[Any] = [None] * len(tensors)
     if count:
         made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text)
@@ -436,14 +381,16 @@ def backward(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Any, ...]:
 # --- offsets ----------------------------------------------------------------------------------------------------------
 
 
-def offsets_real(lengths: Tensor, rows: int) -> Tensor:
-    """The offsets of sequences that have `rows` items together, or any number where that is negative."""
+def offsets_real(lengths: Tensor, rows: int, n: int = -1, width: int = -1) -> Tensor:
+    """The offsets of sequences that have `rows` items together, or lie in `n` rooms of a width; -1 for any."""
     host = lengths.detach().cpu().numpy()
     structure = Structure.of_lengths(host.astype(np.int64), None if rows < 0 else int(rows))
+    if n >= 0 and (n != structure.n or width < structure.longest):
+        raise SHAPE(f"data of {n} rows and {width} columns is no Masked of lengths {shown(structure.lengths)}")
     return torch.from_numpy(structure.offsets.copy())
 
 
-def offsets_fake(lengths: Tensor, rows: int) -> Tensor:  # noqa: ARG001
+def offsets_fake(lengths: Tensor, rows: int, n: int = -1, width: int = -1) -> Tensor:  # noqa: ARG001
     """Their shape."""
     if lengths.dim() != 1:
         raise SHAPE(f"lengths must have one axis, but have shape {tuple(lengths.shape)}")
@@ -452,17 +399,42 @@ def offsets_fake(lengths: Tensor, rows: int) -> Tensor:  # noqa: ARG001
     return torch.empty(lengths.shape[0] + 1, dtype=torch.int64, device="cpu")
 
 
+def lengths_real(offsets: Tensor) -> Tensor:
+    """How long the sequences between offsets are, of which the graph may not know how many there are."""
+    return offsets.diff()
+
+
+def lengths_fake(offsets: Tensor) -> Tensor:
+    """Their shape."""
+    return torch.empty(offsets.shape[0] - 1, dtype=torch.int64, device="cpu")
+
+
+def room_real(offsets: Tensor, least: int) -> Tensor:
+    """A tensor without items, as long as the longest sequence is, and `least` at least."""
+    longest = int(offsets.diff().max()) if offsets.shape[0] > 1 else 0
+    return torch.empty((max(longest, least), 0), device="cpu")
+
+
+def room_fake(offsets: Tensor, least: int) -> Tensor:  # noqa: ARG001
+    """Its shape, which the graph finds out."""
+    return torch.empty((torch.library.get_ctx().new_dynamic_size(min=least), 0), device="cpu")
+
+
 LIBRARY = torch.library.Library("seqformats", "DEF")
 for schema in (
     "call(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]",
     "pullback(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
-    "offsets(Tensor lengths, SymInt rows) -> Tensor",
+    "offsets(Tensor lengths, SymInt rows, SymInt n=-1, SymInt width=-1) -> Tensor",
+    "lengths(Tensor offsets) -> Tensor",
+    "room(Tensor offsets, int least) -> Tensor",
 ):
     LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
 for name, real, fake in (
     ("call", call_real, call_fake),
     ("pullback", pullback_real, pullback_fake),
     ("offsets", offsets_real, offsets_fake),
+    ("lengths", lengths_real, lengths_fake),
+    ("room", room_real, room_fake),
 ):
     LIBRARY.impl(name, real, "CompositeExplicitAutograd")
     torch.library.register_fake(f"seqformats::{name}", fake, lib=LIBRARY)
