@@ -15,16 +15,14 @@ import numpy as np
 
 WORDS = 8
 """Of 8 bytes, where a DLTensor is written, and two more."""
-KIND, SHAPE = 2, 3
-"""The words of a DLTensor for axes and dtype, and for where its shape is."""
+SHAPE = 3
+"""The word of a DLTensor for where its shape is."""
 STORAGE = "aoti_torch_get_storage_size", "aoti_torch_get_storage_offset"
 """Of PyTorch's stable C functions, of a tensor: an error code, and what is written."""
 IS_NEG = "_ZN2at6native6is_negERKNS_6TensorE"
 """bool at::native::is_neg(at::Tensor const&)."""
 WANTS_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"
 """bool c10::TensorImpl::requires_grad() const."""
-TANGENT = "_ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE"
-"""at::Tensor const& c10::TensorImpl::_fw_grad(uint64_t, at::TensorBase const&) const."""
 KEYS = ("Python", "AutocastCPU", "FuncTorchDynamicLayerFrontMode")
 """The dispatch keys of modes in Python, of autocast, and of transformations of functions."""
 _MOST = 512  # bytes of a C++ object before its shape
@@ -76,23 +74,6 @@ class Functions:
     def address(self, name: str) -> int:
         """Of a function of torch."""
         return ctypes.cast(self.loaded[name], ctypes.c_void_p).value or 0
-
-    def about(self, dtype: Any) -> tuple[int, int, int, int]:
-        """Of a dtype: its address, its words in a DLTensor, the bytes of a number, and PyTorch's number for it."""
-        x = self.torch.zeros(1, dtype=dtype, device="cpu")
-        tensor, number = ctypes.c_int64(x._cdata), ctypes.c_int32()
-        ask = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self.address("aoti_torch_get_dtype"))
-        if ask(ctypes.addressof(tensor), ctypes.addressof(number)):
-            raise ValueError
-        return id(dtype), self.words_of(x)[KIND] >> 32, dtype.itemsize, number.value
-
-    def no_tangent(self, x: Any) -> int:
-        """The C++ object of the tangent of a tensor that has none."""
-        tensor = ctypes.c_int64(x._cdata)
-        ask = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)(
-            self.address(TANGENT)
-        )
-        return ctypes.c_int64.from_address(ask(x._cdata, 0, ctypes.addressof(tensor))).value
 
 
 def is_watched(torch: ModuleType) -> bool:
