@@ -30,7 +30,7 @@ from ..operations.companions import (
     settled_like,
 )
 from ..operations.options import number
-from ..operations.over import in_one_array, layout_for, name_of, rows_like
+from ..operations.over import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.standardize import second_order_of
 from .groups import sums_beside
 
@@ -57,8 +57,8 @@ class _Policy(NamedTuple):
 
     def calculate(self, library: Library, logp: Array) -> tuple[Array, Array]:
         """Data of the ratios or losses, and of their slopes."""
-        structure, dtype = self.at._structure, library.dtype(self.kind)
-        out, slopes = (rows_like(library, self.at, (), dtype, logp) for _ in range(2))
+        structure = self.at._structure
+        out, slopes = two_like(library, self.at, self.kind, logp)
         if structure.n:
             given = logp, self.old, self.advantages, self.how, self.marks
             args = self.at._layout(), int(self.by_row), int(self.mean)

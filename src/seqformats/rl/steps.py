@@ -31,7 +31,7 @@ from ..operations.companions import (
     rows_beside,
     settled_like,
 )
-from ..operations.over import in_one_array, layout_for, name_of, rows_like
+from ..operations.over import in_one_array, layout_for, name_of, rows_like, two_like
 from .rewards import Rewards
 
 advantage_rows, advantage_back = kernel("advantage_rows"), kernel("advantage_back")
@@ -71,12 +71,11 @@ class Episodes(NamedTuple):
     def forward(self, library: Library, rewards: Array, values: Array | None, after: Array | None) -> list[Array]:
         """Data of the advantages, and of the returns where there are values, in the dtype of the kernel."""
         structure, dtype = self.at._structure, library.dtype(self.kind)
-        advantages = rows_like(library, self.at, (), dtype, rewards)
-        made = [advantages]
-        sums = library.empty((0,), dtype, rewards)
         if values is not None:
-            sums = rows_like(library, self.at, (), dtype, rewards)
-            made.append(sums)
+            advantages, sums = made = two_like(library, self.at, self.kind, rewards)
+        else:
+            advantages, sums = rows_like(library, self.at, (), dtype, rewards), library.empty((0,), dtype, rewards)
+            made = [advantages]
         if structure.n:
             others = [self.none() if x is None else x for x in (values, after)]
             given = (rewards, others[0], self.gamma, self.lam, self.marks, self.ends, others[1])
@@ -87,10 +86,11 @@ class Episodes(NamedTuple):
     def backward(self, library: Library, slopes: list[Array], after: Array | None) -> list[Array]:
         """The gradients for rewards, for values where there were some, and for `after`, of which the shape counts."""
         structure, dtype = self.at._structure, library.dtype(self.kind)
-        drewards = rows_like(library, self.at, (), dtype, slopes[0])
         dvalues = dafter = library.empty((0,), dtype, slopes[0])
         if len(slopes) > 1:
-            dvalues = rows_like(library, self.at, (), dtype, slopes[0])
+            drewards, dvalues = two_like(library, self.at, self.kind, slopes[0])
+        else:
+            drewards = rows_like(library, self.at, (), dtype, slopes[0])
         if after is not None:
             dafter = library.zeros(tuple(after.shape), dtype, slopes[0])
         if structure.n:
