@@ -8,7 +8,7 @@ The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  
 queries, or 16, in lanes, one tile after the other, so every sum has its order, whatever the threads.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..operations.attention_rows import (
     Answered,
@@ -27,6 +27,7 @@ from .parts import (
     Layout,
     Product,
     Queries,
+    Sight,
     Tiles,
     add_bias_slopes,
     add_row,
@@ -98,7 +99,7 @@ def begin(given: Answered, x: Array, at: Layout, factor: float, put: Tiles, of: 
 
 
 @in_lanes
-def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: int, sight: Any, count: int) -> None:
+def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: int, sight: Sight, count: int) -> None:
     """Add to rows of `out`, one a key, those of queries in lanes, weighted by `factors`."""
     j = sight.start
     while j < sight.stop:
@@ -115,7 +116,7 @@ def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: i
 
 
 @in_lanes
-def weigh(x: Array, terms: ScoreTerms, put: Tiles, sight: Any, state: int, count: int) -> None:
+def weigh(x: Array, terms: ScoreTerms, put: Tiles, sight: Sight, state: int, count: int) -> None:
     """Make of the scores of a tile the weights, after dropout, and of the slopes of these those of the scores."""
     powers, start, stop, one = put.scores, sight.start, sight.stop, unknown(1)
     changes, factors = powers + 128 * 32, put.spare + 3 * 128 * 32
@@ -148,7 +149,15 @@ def weigh(x: Array, terms: ScoreTerms, put: Tiles, sight: Any, state: int, count
 
 @in_lanes
 def advance(
-    x: Array, terms: ScoreTerms, put: Tiles, of: Queries, sight: Any, made: Any, wanted: int, at: Layout, count: int
+    x: Array,
+    terms: ScoreTerms,
+    put: Tiles,
+    of: Queries,
+    sight: Sight,
+    made: AttentionSlopes,
+    wanted: int,
+    at: Layout,
+    count: int,
 ) -> None:
     """Let queries in lanes meet some keys of a block; their gradients come where the queries were.
 

@@ -16,7 +16,7 @@ others, Efficient streaming language models with attention sinks, 2024.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..operations.attention_rows import (
     Attended,
@@ -35,6 +35,7 @@ from .parts import (
     Layout,
     Product,
     Queries,
+    Sight,
     Tiles,
     alike,
     along,
@@ -89,7 +90,7 @@ def begin(q: Array, x: Array, at: Layout, factor: float, put: Tiles, of: Queries
 
 
 @in_lanes
-def advance(x: Array, terms: ScoreTerms, put: Tiles, of: Queries, sight: Any, count: int) -> None:
+def advance(x: Array, terms: ScoreTerms, put: Tiles, of: Queries, sight: Sight, count: int) -> None:
     """Let queries in lanes see some keys of a block."""
     high, low, scores, state, start, stop = put.high, put.low, put.scores, of.state, sight.start, sight.stop
     one = unknown(1)

@@ -38,6 +38,7 @@ from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .advancing import advance
 from .attending import (
     Queries,
+    Sight,
     Tiles,
     add_bias_slopes,
     change_scores,
@@ -174,6 +175,7 @@ __all__ = [
     "Layout",
     "Product",
     "Queries",
+    "Sight",
     "Singles",
     "Table",
     "Tiles",

@@ -63,27 +63,27 @@ class Sight(NamedTuple):
 
 
 @shared
-def prefix_of(reach: Any, i: int) -> int:
+def prefix_of(reach: Item, i: int) -> int:
     """The number of keys of a sequence that all of its queries see."""
     return reach.prefixes[i] if reach.prefixes.size != 0 else 0
 
 
 @shared
-def first_seen(reach: Any, p: int) -> int:
+def first_seen(reach: Item, p: int) -> int:
     """The first key that the query at position p sees, without a prefix."""
     first = at_least(p - reach.left, 0)
     return at_least(first, p // reach.chunk * reach.chunk) if reach.chunk != 0 else first
 
 
 @shared
-def last_seen(reach: Any, p: int) -> int:
+def last_seen(reach: Item, p: int) -> int:
     """The last key that the query at position p sees, without a prefix, where there are so many."""
     last = p + reach.right
     return at_most(last, p // reach.chunk * reach.chunk + reach.chunk - 1) if reach.chunk != 0 else last
 
 
 @shared
-def look(reach: Any, prefix: int, block: int, size: int, off: int, some: int) -> Any:
+def look(reach: Item, prefix: int, block: int, size: int, off: int, some: int) -> Any:
     """The `Sight` of so many queries, the first of which stands at ``block + off``, of the `size` keys of a block."""
     start = at_least(first_seen(reach, block + off) - block, 0)
     stop = at_most(size, last_seen(reach, block + off + some - 1) - block + 1)
@@ -104,7 +104,7 @@ def look(reach: Any, prefix: int, block: int, size: int, off: int, some: int) ->
 
 
 @shared
-def lanes_that_see(sight: Any, j: int, count: int) -> Any:
+def lanes_that_see(sight: Item, j: int, count: int) -> Any:
     """The first and the last lane whose query sees key j of a block."""
     low, high = j - sight.off - sight.right, j - sight.off + sight.left
     if sight.chunk != 0:
@@ -116,14 +116,14 @@ def lanes_that_see(sight: Any, j: int, count: int) -> Any:
 
 
 @in_lanes
-def seen_lanes(lanes: Item, x: Array, sight: Any, j: int, count: int) -> Any:
+def seen_lanes(lanes: Item, x: Array, sight: Item, j: int, count: int) -> Any:
     """The mask of the lanes whose query sees key j of a block; `lanes` are their numbers."""
     first, last = lanes_that_see(sight, j, count)
     return (lanes > each(x, first - 1, count)) & (lanes < each(x, last + 1, count))
 
 
 @in_lanes
-def distances(x: Array, put: Any, sight: Any, j: int, count: int) -> Any:
+def distances(x: Array, put: Item, sight: Item, j: int, count: int) -> Any:
     """How far the queries in lanes stand from key j of a block."""
     away = load(x, put.numbers, count, x) + each(x, sight.off - j, count)
     zero = each(x, 0, count)
@@ -131,7 +131,7 @@ def distances(x: Array, put: Any, sight: Any, j: int, count: int) -> Any:
 
 
 @in_lanes
-def change_scores(x: Array, terms: Any, put: Any, tile: int, of: Any, sight: Any, count: int) -> None:
+def change_scores(x: Array, terms: Item, put: Item, tile: int, of: Item, sight: Item, count: int) -> None:
     """Bend the scores of a tile below the soft cap, and add the bias."""
     start, stop, one = sight.start, sight.stop, unknown(1)
     cap = terms.factors.numbers[1]
@@ -170,7 +170,7 @@ def change_scores(x: Array, terms: Any, put: Any, tile: int, of: Any, sight: Any
 
 
 @shared
-def draw_weights(terms: Any, i: int, head: int, t: int, j: int) -> Any:
+def draw_weights(terms: Item, i: int, head: int, t: int, j: int) -> Any:
     """Random bits for the weights of eight keys, of which j is one: by sequence, head and places alone.
 
     The last number of the counter is above all purposes, see `random`.
@@ -179,13 +179,13 @@ def draw_weights(terms: Any, i: int, head: int, t: int, j: int) -> Any:
 
 
 @shared
-def keeps(terms: Any, four: Any, j: int) -> Any:
+def keeps(terms: Item, four: Item, j: int) -> Any:
     """Does dropout keep the weight of key j, whose random bits are among those of `draw_weights`?"""
     return (one_of(four, (j >> 1) & 3) >> (16 * (j & 1))) & 0xFFFF >= terms.drop
 
 
 @shared
-def draw_tile(x: Array, terms: Any, put: Any, of: Any, sight: Any, count: int) -> None:
+def draw_tile(x: Array, terms: Item, put: Item, of: Item, sight: Item, count: int) -> None:
     """Write the factors of the weights of a tile, for dropout."""
     factors, factor = put.spare + 3 * 128 * 32, terms.factors.numbers[2]
     for c in range(of.some):
@@ -199,7 +199,7 @@ def draw_tile(x: Array, terms: Any, put: Any, of: Any, sight: Any, count: int) -
 
 @in_lanes
 def add_bias_slopes(
-    x: Array, terms: Any, put: Any, tile: int, of: Any, sight: Any, out: Any, at: Any, count: int
+    x: Array, terms: Item, put: Item, tile: int, of: Item, sight: Item, out: Item, at: Item, count: int
 ) -> None:
     """Add the gradients of the scores of a tile to that of the bias; those of slopes by query."""
     start, stop, one = sight.start, sight.stop, unknown(1)
@@ -221,7 +221,7 @@ def add_bias_slopes(
 
 
 @in_lanes
-def give_sink_slopes(x: Array, terms: Any, put: Any, of: Any, out: Any, at: Any, count: int) -> None:
+def give_sink_slopes(x: Array, terms: Item, put: Item, of: Item, out: Item, at: Item, count: int) -> None:
     """Write by query the gradients of the sinks, of the largest scores, inverse sums and means in the state."""
     top, inverse = load(x, of.state, count, x), load(x, of.state + count, count, x)
     zero = each(x, 0, count)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # put among the globals before the function is compiled, by `
 
 
 @plain_on_cuda
-def sees(reach: Any, prefix: int, p: int, j: int) -> Any:
+def sees(reach: Item, prefix: int, p: int, j: int) -> Any:
     """Does the query at position p see key j?"""
     return j < prefix or first_seen(reach, p) <= j <= last_seen(reach, p)
 
@@ -26,18 +26,21 @@ def tanh_of(x: Array, value: Item) -> Any:
     """The hyperbolic tangent, in the dtype of `x`; of small float32 as of `gates.tanh`, whose digits are for these."""
     one = x.dtype.type(1)
     size = -value if value < 0 else value
-    if x.itemsize == 4 and size < 0.625:
+    if x.itemsize == 4 and size < x.dtype.type(0.625):
         square = value * value
-        above = (-9.64399179425052238628e-1 * square - 9.92877231001918586564e1) * square - 1.61468768441708447952e3
-        below = (square + 1.12811678491632931402e2) * square + 2.23548839060100448583e3
-        return value + above * square * value / (below * square + 4.84406305325125486048e3)
+        above = x.dtype.type(-9.64399179425052238628e-1) * square + x.dtype.type(-9.92877231001918586564e1)
+        above = (above * square + x.dtype.type(-1.61468768441708447952e3)) * square * value
+        below = (square + x.dtype.type(1.12811678491632931402e2)) * square + x.dtype.type(2.23548839060100448583e3)
+        return value + above / (below * square + x.dtype.type(4.84406305325125486048e3))
     power = exp(-size - size)
     ratio = (one - power) / (one + power)
     return -ratio if value < 0 else ratio
 
 
 @plain_on_cuda
-def score_of(q: Array, own: int, k: Array, other: int, deep: int, terms: Any, head: int, t: int, p: int, j: int) -> Any:
+def score_of(
+    q: Array, own: int, k: Array, other: int, deep: int, terms: Item, head: int, t: int, p: int, j: int
+) -> Any:
     """The score of query t, which stands at p, and key j, and its slope beside the scale."""
     score = dot(q, own, k, other, deep) * terms.factors.numbers[0]
     slope = q.dtype.type(1)
@@ -54,7 +57,7 @@ def score_of(q: Array, own: int, k: Array, other: int, deep: int, terms: Any, he
 
 
 @plain_on_cuda
-def weight_of(q: Array, terms: Any, i: int, head: int, t: int, j: int) -> Any:
+def weight_of(q: Array, terms: Item, i: int, head: int, t: int, j: int) -> Any:
     """The factor of a weight, for dropout."""
     if terms.drop == 0:
         return q.dtype.type(1)
