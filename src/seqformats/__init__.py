@@ -328,17 +328,14 @@ _IN_BEAM = (
     "RepetitionPenalty Sample SequenceBias Stochastic Trie beam_backtrace beam_search beam_step"
 )
 _IN_WRAP = "with_array with_flatten with_list with_lod with_masked with_packed with_padded with_ragged"
-_LATER = (
+_IN_CTC = "CTCAlignment CTCResult CTCState NGrams ctc_align ctc_beam_search ctc_greedy ctc_loss"
+_LATER = dict.fromkeys(_IN_CTC.split(), "ctc") | (
     dict.fromkeys(_IN_BEAM.split(), "beam")
     | dict.fromkeys(_IN_WRAP.split(), "wrap")
     | {
         "Balance": "operations.balance",
-        "CTCAlignment": "ctc",
-        "CTCResult": "ctc",
-        "CTCState": "ctc",
         "EditCounts": "operations.error_rates",
         "MaskedTokens": "operations.masking",
-        "NGrams": "ctc",
         "Packs": "operations.packing",
         "SpanCorrupted": "operations.masking",
         "Template": "operations.template",
@@ -364,10 +361,6 @@ _LATER = (
         "corrupt_spans": "operations.masking",
         "cross": "operations.cross",
         "cross_entropy": "operations.loss",
-        "ctc_align": "ctc",
-        "ctc_beam_search": "ctc",
-        "ctc_greedy": "ctc",
-        "ctc_loss": "ctc",
         "cu_seqlens": "operations.attention",
         "cumsum": "operations.softmax",
         "cut": "operations.cut",
