@@ -101,7 +101,7 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
     def forward(w: Encoding) -> Any:
         return over_levels(numbers.added(w, kind), own)
 
-    def transpose(dy: Any) -> Any:
+    def transpose(dy: Reduced) -> Any:
         return numbers.spread(rows_or_data(dy), shape, kind)
 
     def rule(w: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
@@ -112,7 +112,7 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
     return Call(mass.own, rule, found.result, mass.gradient)
 
 
-def _weights(given: Any, x: Encoding) -> Operand:
+def _weights(given: Weights, x: Encoding) -> Operand:
     """Take a number for each item, in a batch or in an array."""
     if not is_array(given):
         found = batch_beside(given, x, "weights", item=None)

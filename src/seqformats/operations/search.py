@@ -300,7 +300,7 @@ def _flat_numbers(x: Encoding, what: str) -> Encoding:
     return found
 
 
-def _one_set(given: Any, like: Array) -> Ragged[Any]:
+def _one_set(given: object, like: Array) -> Ragged[Any]:
     """Take an array of one axis as one sequence, where the array `like` is."""
     library, rows = adopt(given, "y")
     if len(rows.shape) != 1:

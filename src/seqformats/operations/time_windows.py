@@ -126,17 +126,18 @@ def _times(keys: Batch, x: Encoding) -> Ragged[Any]:
     return Ragged._sealed(rows.astype("f8" if rows.dtype.kind not in "biu" else "i8"), x._structure)
 
 
-def _reach(given: Any, what: str, times: Ragged[Any], closed: bool) -> Any:
+def _reach(given: object, what: str, times: Encoding, closed: bool) -> Any:
     """Take a length of time that is not negative; for int64 a whole one, which includes the same items."""
-    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.number)) or not given >= 0:
+    number: Any = given
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.number)) or not number >= 0:
         raise RANGE(f"{what} must be a number that is not negative, not {said(given)}")
-    if times.data.dtype.kind == "f":
-        return float(given)
-    given = min(given, MOST)
-    return math.floor(given) if closed else math.ceil(given)
+    if times.dtype.kind == "f":
+        return float(number)
+    number = min(number, MOST)
+    return math.floor(number) if closed else math.ceil(number)
 
 
-def _edges(times: Array, reach: tuple[Any, Any]) -> tuple[Array, Array]:
+def _edges(times: Array, reach: tuple[float, float]) -> tuple[Array, Array]:
     """The lowest and the highest key of each window; int64 stays in its range."""
     before, after = reach
     if times.dtype.kind == "f":
