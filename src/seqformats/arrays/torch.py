@@ -43,6 +43,7 @@ class Torch(Library):
     name = "torch"
     autograd = True
     numpy_scalars = False
+    selects_rows = True
 
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]

@@ -10,12 +10,13 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from .. import hints, registry
 from ..arrays import NUMPY, Array, Library, Shape, adopt, is_array, library_of
+from ..arrays.library import Operand
 from ..converters.convert import as_own, convert, relaid, rows_of
 from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, said
 from ..formats import Encoding, Ragged
@@ -27,7 +28,7 @@ from ..formats.pairs import Pairs, is_encoding, is_own
 from ..limits import remember
 from .library import astype
 
-Function = Callable[..., Any]
+Function: TypeAlias = Callable[..., Any]
 _SMALL = 1 << 14
 """So many places have a batch of which the numbers of the places are kept."""
 _TEXT = ("<U", ">U", "|S")
@@ -37,14 +38,14 @@ registry.provides("astype")(astype)
 
 
 @registry.provides("elementwise")
-def elementwise(function: Function, operands: Sequence[Any]) -> Any:
+def elementwise(function: Function, operands: Sequence[Operand]) -> Any:
     """``function`` of numbers, arrays and batches, one of these at least; TypeError for other operands."""
     text = (str, bytes) if any(is_own(x) and str(x._dtype)[:2] in _TEXT for x in operands) else ()
     return evaluate(function, tuple([x if isinstance(x, text) else operand_of(x) for x in operands]), {})
 
 
 @registry.provides("elementwise_of_rows")
-def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Any, ...]) -> Any:
+def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Operand, ...]) -> Any:
     """`elementwise` of a batch that is not in one array without padding, and of a number or a batch that is like it."""
     library = library_of(first._sample())
     if not library.arithmetic:
@@ -62,7 +63,7 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Any, 
     return restore(rows, first, in_graph)
 
 
-def operand_of(x: Any) -> Any:
+def operand_of(x: object) -> Operand:
     """What stands beside a batch; TypeError where it is neither a number nor an array nor a batch."""
     if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)) or is_array(x):
         return x
@@ -75,7 +76,7 @@ def operand_of(x: Any) -> Any:
     raise KIND(f"an operand beside a batch is a number, an array or a batch, not {said(x)}{hint}")
 
 
-def evaluate(function: Function, operands: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping[str, object]) -> Any:
     """``function(*operands, **options)`` with the batches and arrays among them item by item, as the first batch."""
     values = [*operands, *options.values()]
     first = next(x for x in values if is_own(x))
@@ -101,7 +102,7 @@ def evaluate(function: Function, operands: tuple[Any, ...], options: Mapping[str
     return restore(rows, first, in_graph) if rows_alone else first._with_data(rows)
 
 
-def _common_library(first: Encoding, values: Sequence[Any]) -> Library:
+def _common_library(first: Encoding, values: Sequence[Operand]) -> Library:
     """The library of all batches and arrays; TypeError or DeviceError where there are several."""
     sample = first._sample()
     library = library_of(sample)
@@ -188,7 +189,7 @@ def _places(x: Encoding) -> tuple[Array, Array] | None:
     """
     lead = x._shape[: x._lead]
     count = math.prod(lead)
-    if not x._gapped or not 0 < x._structure.rows <= count <= _SMALL or library_of(x._sample()).name != "torch":
+    if not x._gapped or not 0 < x._structure.rows <= count <= _SMALL or not library_of(x._sample()).selects_rows:
         return None
     known, sample = x._structure.device, x._sample()
     library = library_of(sample)
@@ -203,7 +204,7 @@ def _places(x: Encoding) -> tuple[Array, Array] | None:
     return pair
 
 
-def _with_item_axes(values: Sequence[Any], arrays: list[Any], first: Encoding, lead: int) -> list[Any]:
+def _with_item_axes(values: Sequence[Operand], arrays: list[Any], first: Encoding, lead: int) -> list[Any]:
     """The arrays with axes of one put before the items of those that have fewer than others; checked."""
     ranks = [len(x.item_shape) for x in values if is_own(x)]
     rank = max(ranks)
@@ -235,7 +236,7 @@ def _spread(shape: Shape, lead: int, rank: int) -> Shape:
 
 
 @registry.provides("matrix_product")
-def matrix_product(x: Any, y: Any) -> Any:
+def matrix_product(x: Operand, y: Operand) -> Operand:
     """Each item of a batch times a matrix or a vector, from the side on which that stands."""
     one, two = operand_of(x), operand_of(y)
     if is_own(one) and is_own(two):
@@ -302,7 +303,7 @@ _BY_ITEM |= {"empty_like", "full_like", "ones_like", "zeros_like"}
 
 
 @registry.provides("array_ufunc")
-def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Operand, ...], options: dict[str, object]) -> Any:
     """A universal function of NumPy, of batches: one result, item by item."""
     name = ufunc.__name__
     if method != "__call__":
@@ -331,7 +332,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: 
 
 
 @registry.provides("array_function")
-def array_function(function: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def array_function(function: Any, operands: tuple[Operand, ...], options: dict[str, object]) -> Any:
     """A function of NumPy that is no ufunc, of batches, if it treats each number alone; TypeError for all others."""
     name = function.__name__
     if name == "where" and len(operands) == 3 and not options:

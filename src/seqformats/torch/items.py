@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import hints, registry
 from ..arrays.by_item import OWNERS
+from ..arrays.library import Operand
 from ..errors import KIND
 from ..formats.arithmetic import map_one, map_two
 from ..formats.pairs import is_own
@@ -31,7 +32,9 @@ def _functions() -> dict[Any, str]:
 
 
 @registry.provides("torch_function")
-def torch_function(function: Callable[..., Any], operands: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+def torch_function(
+    function: Callable[..., Any], operands: tuple[Operand, ...], options: Mapping[str, object]
+) -> Operand:
     """Call a function of PyTorch with batches among its arguments."""
     name = getattr(function, "__name__", str(function))
     role = _functions().get(function)
