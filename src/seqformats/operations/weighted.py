@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, operand_beside, to_be_summed
+from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, to_be_summed
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
@@ -90,6 +90,8 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         lengths = found.own._structure.lengths
         if not found.own._structure.same_lengths(x._structure):
             raise UNLIKE(f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}")
+    if type(found.own._sample()) is np.ndarray:
+        found = brought_beside(found, x._sample())
     own = found.own
     if len(own._shape) != own._lead and own.item_shape != x.item_shape:
         raise SHAPE(f"weights have item shape {own.item_shape}, but must have () or {x.item_shape}, that of x")
@@ -102,9 +104,12 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     if theirs is not library or (library is not NUMPY and own.device != x.device):
         raise DEVICES(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
     name = library.dtype_name(own._dtype)
-    if not name.startswith(("float", "bfloat")) and not (nothing and not name.startswith("complex")):
+    if name.startswith(("float", "bfloat")) or (nothing and not name.startswith("complex")):
+        return found
+    if name != "bool" and not name.startswith(("int", "uint")):
         raise DTYPE(f"weights have dtype {name}; give them a float dtype")
-    return found
+    made = means(library.dtype_name(x._dtype)).made  # a mask or counts, which have no gradient
+    return Operand(own._with([library.astype(leaf, made) for leaf in own._leaves()]), found.result, lambda _: None)
 
 
 class _Weighing:
