@@ -227,3 +227,31 @@ def test_levels_of_lengths():
     assert sf.segment_ids([2, 1], level=0).tolist() == [0, 0, 1]
     with pytest.raises(IndexError, match="lengths are those of one level"):
         sf.position_ids(np.array([2, 1]), level=1)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["softmax", "reduce_mean", "topk"])
+def test_tensors_stay_in_their_graph(name):
+    torch = pytest.importorskip("torch")
+    operation = {"topk": lambda x, level: sf.topk(x, 2, level=level).values}.get(name, getattr(sf, name))
+
+    def loss(data):
+        y = operation(sf.LoD(data, [[0, 2, 3], [0, 2, 4, 7]]), level=0)
+        return y if isinstance(y, torch.Tensor) else y.data
+
+    data = torch.randn(7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(loss, data)
+    assert torch.autograd.gradgradcheck(loss, data)
+    flat = operation(sf.Ragged(data, [4, 3]), level=-1)
+    assert torch.equal(loss(data), flat if isinstance(flat, torch.Tensor) else flat.data)
+
+
+@pytest.mark.jax
+def test_levels_in_programs():
+    jax = pytest.importorskip("jax")
+    x = sf.LoD(np.arange(7.0), [[0, 2, 3], [0, 2, 4, 7]])
+    there = sf.to(x, "jax")
+    assert np.allclose(jax.jit(lambda z: sf.cumsum(z, level=0).data)(there), sf.cumsum(x, level=0).data)
+    slopes = jax.grad(lambda z: (sf.reduce_mean(z, level=0) ** 2).sum())(there)
+    _, back = sf.vjp(sf.reduce_mean, x, level=0)
+    assert np.allclose(slopes.data, back(2 * sf.reduce_mean(x, level=0)).data)
