@@ -94,6 +94,23 @@ def corrupt(items, i, *, rate, mean, sentinel, seed):
     return inputs + items[t:], [*targets, sentinel - count]
 
 
+def corrupt_around(items, i, special, *, sentinel, **options):
+    """The same without special items, which are put back; a span with one within is two."""
+    plain = [t for t, is_special in enumerate(special) if not is_special]
+    hidden = {plain[t] for t in corrupt(list(range(len(plain))), i, sentinel=-1, **options)[1] if t >= 0}
+    inputs, targets = [], []
+    for t, item in enumerate(items):
+        if t not in hidden:
+            inputs.append(item)
+            continue
+        if t - 1 not in hidden:
+            inputs.append(sentinel)
+            targets.append(sentinel)
+            sentinel -= 1
+        targets.append(item)
+    return inputs, [*targets, sentinel]
+
+
 def order(length, seed, i):
     """Which item comes as which: each next one in the place of one that is there, or last."""
     found = []

@@ -205,7 +205,7 @@ CALLS = {
         "truncate": False,
     },
     "convert_like": lambda: {"y": x(), "x": x()},
-    "corrupt_spans": lambda: {"ids": ids(), "sentinel": 90, "seed": 1, "rate": 0.15, "mean": 3.0},
+    "corrupt_spans": lambda: {"ids": ids(), "sentinel": 90, "seed": 1, "rate": 0.15, "mean": 3.0, "special": [1]},
     "cross": lambda: {"x": x(), "y": x()},
     "cross_entropy": lambda: {
         "logits": rows(),
@@ -213,6 +213,7 @@ CALLS = {
         "ignore": None,
         "label_smoothing": 0.0,
         "reduction": "sequence",
+        "weights": None,
     },
     "linear_cross_entropy": lambda: {
         "hidden": rows(),
@@ -222,6 +223,7 @@ CALLS = {
         "ignore": None,
         "label_smoothing": 0.0,
         "reduction": "sequence",
+        "weights": None,
         "chunk": None,
     },
     "ctc_align": lambda: {"log_probs": frames(), "targets": [[1], [], [2]], "blank": 0, "normalised": True},

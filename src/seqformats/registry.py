@@ -320,6 +320,11 @@ def gradient(operation: Callable[..., Any]) -> Callable[[Rule], Rule]:
     return register
 
 
+def known_gradient(operation: Callable[..., Any]) -> Rule | None:
+    """The rule of an operation, if it has been registered so far."""
+    return _gradients.get(operation)
+
+
 def gradient_rule(operation: Callable[..., Any]) -> Rule:
     """The rule of an operation; TypeError where it has none."""
     try:

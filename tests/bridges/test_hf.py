@@ -645,7 +645,7 @@ def test_words_are_a_level(pieces, padding, texts, side):
 
 
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS, [("a", "a")], ["a", "a"]], ids=["texts", "pairs", "twice", "alike"])
-def test_without_special_tokens(pieces, texts):
+def test_without_special_tokens(pieces, padding, texts):
     encodings = pieces.encode_batch(texts, add_special_tokens=False)
     words = sf.hf.from_encodings(encodings, words=True)
     assert words.to_nested() == [words_of(encoding) for encoding in encodings]
@@ -655,6 +655,15 @@ def test_without_special_tokens(pieces, texts):
         "sequence_ids": [encoding.sequence_ids for encoding in encodings],
     }
     assert sf.equal(sf.hf.from_encodings(columns, words=True), words)
+    padding("left")
+    whole = pieces.encode_batch(texts)
+    for field in ("ids", "offsets", "word_ids"):
+        assert sf.equal(
+            sf.hf.from_encodings(whole, field, special=False, words=True),
+            sf.hf.from_encodings(encodings, field, words=True),
+        )
+    marked = {"input_ids": [e.ids for e in whole], "special_tokens_mask": [e.special_tokens_mask for e in whole]}
+    assert sf.hf.from_encodings(marked, special=False).to_nested() == columns["input_ids"]
 
 
 def test_vectors_of_words(pieces):
@@ -725,6 +734,8 @@ def test_chunks_of_long_texts(tokenizer, pieces):
         ((5,), {}, TypeError, "BatchEncoding"),
         (({"a": []},), {}, sf.ConversionError, "'input_ids'.*'a'"),
         (({"input_ids": [[1]]},), {"words": True}, sf.ConversionError, "'word_ids'"),
+        (([],), {"special": 1}, TypeError, "special"),
+        (({"input_ids": [[1]]},), {"special": False}, sf.ConversionError, "'special_tokens_mask'"),
         (({"input_ids": [[1]]},), {"chunks": True}, sf.ConversionError, "return_overflowing_tokens"),
         (({"input_ids": [[1]], "attention_mask": [[1, 1]]},), {}, sf.StructureError, "different lengths"),
         (({"input_ids": [[0.5]]},), {}, TypeError, "integers"),

@@ -17,7 +17,7 @@ import seqformats as sf
 
 every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
-REDUCTIONS = ["none", "sequence", "mean"]
+REDUCTIONS = ["none", "sequence", "mean", "sum"]
 SHAPES = [(1,), (3,), (17,)]
 HALF = [np.dtype("f2"), strategies.BFLOAT16]
 ORDERED = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfiu" or dtype in HALF]
@@ -47,19 +47,34 @@ def losses_of(truth, values, ignore, smoothing):
     ]
 
 
-def mean(losses):
-    counted = [loss for loss in losses if loss is not None]
-    return math.fsum(counted) / len(counted) if counted else 0.0
+def mean(losses, weights):
+    """Of those that are there; 0 where there is none."""
+    counted = [(loss, weight) for loss, weight in zip(losses, weights, strict=True) if loss is not None]
+    total = math.fsum(weight for _, weight in counted)
+    return math.fsum(loss * weight for loss, weight in counted) / total if total else 0.0
 
 
-def reduced(truth, losses, reduction):
+def reduced(truth, losses, reduction, weights):
     """The truth of a reduction of losses, as an array."""
-    if reduction == "none":
-        return np.array([0.0 if loss is None else loss for loss in losses])
+    weights = [1.0] * len(losses) if weights is None else weights.tolist()
     if reduction == "mean":
-        return np.array(mean(losses))
+        return np.array(mean(losses, weights))
+    if reduction in ("none", "sum"):
+        each = [0.0 if loss is None else loss * weight for loss, weight in zip(losses, weights, strict=True)]
+        return np.array(each if reduction == "none" else sum(each))
     ends = oracle.offsets_of(truth.lengths())
-    return np.array([mean(losses[a:b]) for a, b in itertools.pairwise(ends)])
+    return np.array([mean(losses[a:b], weights[a:b]) for a, b in itertools.pairwise(ends)])
+
+
+def drawn_weights(draw, truth):
+    """None, a float an item, or a mask or counts, and the same laid out in any way."""
+    rng, rows = np.random.default_rng(draw(st.integers(0, 9))), truth.rows()
+    kind = draw(st.sampled_from([None, "f4", "f8", "?", "i4"]))
+    if kind is None:
+        return None, None
+    flat = rng.uniform(0.5, 2, rows).astype(kind) if kind[0] == "f" else rng.integers(0, 3, rows).astype(kind)
+    way = draw(st.sampled_from([None, sf.Ragged, sf.Masked, sf.Padded, sf.Packed]))
+    return flat, flat if way is None else sf.convert(sf.Ragged(flat, truth.lengths()), way)
 
 
 def numbers_of(y):
@@ -79,8 +94,12 @@ def test_cross_entropy(arrays, kind, reduction, data):
     if len(truth.item_shape) != 1:  # of lists without items
         return
     values, targets = drawn_targets(data.draw, truth, ignore)
-    options = {"ignore": ignore, "label_smoothing": smoothing, "reduction": reduction}
-    wanted = reduced(truth, losses_of(truth, values, ignore, smoothing), reduction)
+    weights, beside = drawn_weights(data.draw, truth)
+    options = {"ignore": ignore, "label_smoothing": smoothing, "reduction": reduction, "weights": beside}
+    losses = losses_of(truth, values, ignore, smoothing)
+    if weights is not None and weights.dtype.kind != "f":
+        losses = [loss if weight else None for loss, weight in zip(losses, weights.tolist(), strict=True)]
+    wanted = reduced(truth, losses, reduction, weights)
     found = arrays.on(lambda x, y: sf.cross_entropy(x, y[0], **options))(x, [targets])
     if reduction == "none":
         dtype = truth.dtype.newbyteorder("=") if truth.dtype.kind == "f" or truth.dtype in HALF else np.dtype("f8")
@@ -96,7 +115,8 @@ def test_cross_entropy(arrays, kind, reduction, data):
     if truth.dtype in HALF or size > 1e30:  # what goes beyond the dtype
         finite = np.isfinite(wanted.reshape(-1)) & np.isfinite(got)
         got, wanted = got[finite], wanted.reshape(-1)[finite]
-    np.testing.assert_allclose(got, wanted.reshape(-1), rtol=close, atol=close * size)
+    many = truth.rows() if reduction == "sum" else 1
+    np.testing.assert_allclose(got, wanted.reshape(-1), rtol=close, atol=close * size * max(many, 1))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -111,6 +131,41 @@ def test_its_gradient(arrays, kind, reduction, smoothing, data):
         targets = sf.Ragged(targets, truth.lengths())
     options = {"ignore": -100, "label_smoothing": smoothing, "reduction": reduction}
     assert_slopes(lambda z: arrays.vjp(sf.cross_entropy, z, targets, **options), [x], step=1e-5)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked], ids=oracle.format_name)
+def test_gradients_of_scores_and_weights(arrays, kind, reduction):
+    rng = np.random.default_rng(1)
+    x = sf.convert(sf.Ragged(rng.normal(size=(5, 3)), [2, 0, 3]), kind)
+    weights, targets = sf.Ragged(rng.uniform(0.5, 2, 5), [2, 0, 3]), sf.Ragged(np.array([0, 2, -1, 1, 1]), [2, 0, 3])
+    options = {"ignore": -1, "label_smoothing": 0.2, "reduction": reduction}
+
+    def call(z, w):
+        z, t, w = map(arrays.up, (z, targets, w))
+        y, pullback = sf.vjp(sf.cross_entropy, z, t, weights=w, **options)
+        return arrays.down(y), lambda dy: tuple([arrays.down(part) for part in pullback(arrays.up(dy))])
+
+    assert_slopes(call, [x, weights], step=1e-5)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_a_mask_leaves_items_out(arrays, reduction):
+    """Whatever their scores and targets are; it has no gradient."""
+    x, targets = batch(dtype="f8")
+    mask = np.array([True, False, True, True, False])
+    x.data[1], targets = np.nan, np.where(mask, targets, 77)
+    kept = sf.filter(x, mask), targets[mask]
+    for weights in (mask, mask.astype("i4"), sf.convert(sf.Ragged(mask, x.lengths), sf.Masked)):
+        loss = functools.partial(sf.cross_entropy, weights=weights, reduction=reduction)
+        y = numbers_of(arrays.on(lambda z, t, loss=loss: loss(z, t[0]))(x, [sf.Ragged(targets, x.lengths)]))
+        wanted = numbers_of(sf.cross_entropy(*kept, reduction=reduction))
+        np.testing.assert_allclose(y[mask] if reduction == "none" else y, wanted, rtol=1e-12)
+        y, pullback = sf.vjp(sf.cross_entropy, x, targets, weights=weights, reduction=reduction)
+        dx, none = pullback(y)
+        assert none is None
+        assert not dx.data[~mask].any()
+        assert dx.data[mask].all()
 
 
 def batch(lengths=(3, 0, 2), classes=4, dtype="f4"):
@@ -184,10 +239,15 @@ def test_levels_of_a_lod_are_left():
         (sf.StructureError, r"targets have shape \(4,\), but there are 5 items", {"targets": [0, 1, 2, 3]}),
         (sf.StructureError, r"targets have shape \(5, 1\)", {"targets": [[0], [1], [2], [3], [0]]}),
         (TypeError, "targets are integers", {"targets": [0.5, 1, 2, 3, 3]}),
-        (sf.ConversionError, "reduction must be one of", {"reduction": "sum"}),
+        (sf.ConversionError, "reduction must be one of", {"reduction": "max"}),
         (sf.ConversionError, "label_smoothing must be from 0 to 1", {"label_smoothing": 1.5}),
         (TypeError, "label_smoothing must be a number", {"label_smoothing": "some"}),
         (TypeError, "ignore must be an integer", {"ignore": 0.5}),
+        (TypeError, "ignore must be an integer", {"ignore": 0.5, "weights": np.ones(5)}),
+        (sf.StructureError, r"weights have shape \(4,\), but there are 5 items", {"weights": np.ones(4)}),
+        (sf.StructureError, r"weights have item shape \(4,\), but must have \(\) \[", {"weights": np.ones((5, 4))}),
+        (TypeError, "weights have dtype complex128", {"weights": np.ones(5, complex)}),
+        (sf.ConversionError, "reduction must be one of", {"reduction": "max", "weights": np.ones(5)}),
         (sf.ConversionError, "does not fit int64", {"ignore": 2**64}),
     ],
 )
@@ -214,7 +274,7 @@ def test_scores_that_cannot_be():
 @pytest.mark.peers
 class TestBesideTorch:
     @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-    @pytest.mark.parametrize("reduction", ["mean", "none"])
+    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
     @pytest.mark.parametrize("classes", [1, 5, 300, 5000])
     def test_values_and_gradients(self, classes, reduction, smoothing):
         torch = pytest.importorskip("torch")
@@ -228,7 +288,7 @@ class TestBesideTorch:
         wanted = torch.nn.functional.cross_entropy(theirs, targets, ignore_index=ignore, **options)
         x = sf.convert(sf.Ragged(mine, lengths), sf.Masked)
         found = sf.cross_entropy(x, targets, ignore=ignore, **options)
-        found = found if reduction == "mean" else sf.convert(found, sf.Ragged).data
+        found = found if reduction != "none" else sf.convert(found, sf.Ragged).data
         torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-5)
         slopes = torch.randn_like(wanted)
         wanted.backward(slopes)
@@ -241,16 +301,18 @@ class TestBesideTorch:
         torch = pytest.importorskip("torch")
         targets = torch.tensor([1, 0, -100, 3, 2, 1])
 
-        def loss(scores):
+        def loss(scores, weights=None):
             x = sf.convert(sf.Ragged(scores, [3, 0, 1, 2]), kind)
-            y = sf.cross_entropy(x, targets, ignore=-100, label_smoothing=0.2, reduction=reduction)
+            y = sf.cross_entropy(x, targets, ignore=-100, label_smoothing=0.2, reduction=reduction, weights=weights)
             return y if isinstance(y, torch.Tensor) else sf.convert(y, sf.Ragged).data
 
         scores = torch.randn(6, 4, dtype=torch.float64)
         scores[2] = 1000.0  # of the item that is ignored, whose powers have no end
         scores.requires_grad_()
-        assert torch.autograd.gradcheck(loss, scores)
-        assert torch.autograd.gradgradcheck(loss, scores)
+        weights = torch.rand(6, dtype=torch.float64, requires_grad=True)
+        for inputs in ((scores,), (scores, weights)):
+            assert torch.autograd.gradcheck(loss, inputs)
+            assert torch.autograd.gradgradcheck(loss, inputs)
 
     def test_half_precision(self):
         torch = pytest.importorskip("torch")

@@ -291,6 +291,32 @@ def test_corrupt_spans(arrays, kind, data):
             assert_result(part, x, mapped(truth, made))
 
 
+@every_format
+@given(data=st.data())
+def test_spans_go_around_special_items(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.of(INTEGERS), shapes=SHAPES))
+    options = {"rate": data.draw(st.sampled_from([0.15, 0.5, 1.0])), "mean": data.draw(st.sampled_from([1, 3]))}
+    options |= {"sentinel": 127, "seed": data.draw(SEEDS)}
+    values = [int(item.reshape(-1)[0]) for sequence in truth.sequences() for item in sequence]
+    ids = data.draw(
+        st.lists(st.sampled_from([*[value for value in values[:8] if value < 2**63], 99]), min_size=1, max_size=4)
+    )
+    marks, ends = np.isin(values, ids), oracle.offsets_of([len(sequence) for sequence in truth.sequences()])
+    if kind is list and not truth.rows():
+        return
+    batch = sf.Ragged(marks, np.diff(ends))
+    for special in (ids, batch, sf.convert(batch, sf.Masked)):
+        found = arrays.on(lambda x, special=special: tuple(sf.corrupt_spans(x, special=special, **options)))(x)
+        for k, part in enumerate(found):
+
+            def made(items, i, k=k):
+                apart = marks[ends[i] : ends[i + 1]]
+                numbers = masking_oracle.corrupt_around(lists(items), i, apart, **options)[k]
+                return [np.full(truth.item_shape, number).astype(truth.dtype) for number in numbers]
+
+            assert_result(part, x, mapped(truth, made))
+
+
 @given(data=st.data())
 def test_spans_put_together_are_the_sequence(data):
     lengths = data.draw(st.lists(st.integers(0, 40), max_size=6))
@@ -382,6 +408,9 @@ def test_masks_that_cannot_be(error, match, options):
         (sf.ConversionError, "sentinels from 0 down to -1", {"sentinel": 0}),
         (sf.ConversionError, "sentinel must be at least 0", {"sentinel": -1}),
         (sf.ConversionError, "rate must be", {"rate": -0.1}),
+        (TypeError, "special must be", {"special": [1.5]}),
+        (TypeError, "special must hold bools", {"special": sf.Ragged(np.ones(3), [2, 1])}),
+        (sf.ConversionError, "sentinels from 0 down to -1", {"sentinel": 0, "special": [7]}),
     ],
 )
 def test_spans_that_cannot_be(error, match, options):

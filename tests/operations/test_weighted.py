@@ -20,7 +20,8 @@ def weights_for(data, truth, own):
     """Some of them zero, as flat rows."""
     shape = (truth.rows(), *(truth.item_shape if own else ()))
     seed = data.draw(st.integers(0, 99))
-    return np.random.default_rng(seed).integers(-1, 4, shape).astype(data.draw(st.sampled_from(["f4", "f8"])))
+    dtype = data.draw(st.sampled_from(["f4", "f8", "i8", "?"]))
+    return np.random.default_rng(seed).integers(-1, 4, shape).astype(dtype)
 
 
 def slow(operation, truth, weights, empty):
@@ -51,7 +52,7 @@ def test_against_plain_python(arrays, kind, operation, data):
     lengths = [len(sequence) for sequence in truth.sequences()]
     theirs = weights if given_as is None else sf.convert(sf.Ragged(weights, lengths), given_as)
     empty = data.draw(st.sampled_from([0.0, 7.0]))
-    beside = arrays.beside(x, theirs)
+    beside = arrays.beside(x, theirs) if data.draw(st.booleans()) else theirs  # NumPy's go with all libraries
     found = arrays.on(lambda x: operation(x, weights=beside, empty=empty))(x)
     if isinstance(found, list):
         return  # nested lists without items keep no item shape
@@ -91,6 +92,18 @@ def test_gradients_against_finite_differences(arrays, kind, item, own, operation
 
         slope = (at(1e-5) - at(-1e-5)) / 2e-5
         assert abs((rows(dz) * way).sum() - slope) < 1e-6 * (1 + abs(slope))
+
+
+@of_both
+@pytest.mark.parametrize("dtype", ["?", "i4", "u1"])
+def test_masks_and_counts_have_no_gradient(arrays, operation, dtype):
+    x, mask = sf.Ragged(np.arange(1.0, 6), [3, 0, 2]), np.array([1, 0, 1, 1, 0], dtype)
+    y = arrays.on(operation)(x, weights=mask)
+    wanted, back = sf.vjp(operation, x, weights=mask.astype("f8"))
+    assert y.tolist() == wanted.tolist()
+    dx, none = sf.vjp(operation, x, weights=mask)[1](np.ones(3))
+    assert none is None
+    assert dx.data.tolist() == back(np.ones(3))[0].data.tolist()
 
 
 @of_both
@@ -173,7 +186,7 @@ def test_weights_of_every_kind():
         (np.ones(()), sf.StructureError, "weights have shape"),
         (np.ones((3, 2)), sf.StructureError, r"weights have item shape \(2,\), but must have \(\) or \(4,\)"),
         (sf.Ragged(np.ones(3), [1, 2]), sf.StructureError, r"lengths \[1, 2\], but x has \[2, 1\]"),
-        (np.ones(3, int), TypeError, "weights have dtype int64; give them a float dtype"),
+        (np.ones(3, complex), TypeError, "weights have dtype complex128; give them a float dtype"),
         (np.ones(3, "c8"), TypeError, "weights have dtype complex64"),
         (np.array(["a"] * 3), TypeError, "float dtype"),
         (3.0, TypeError, "float"),

@@ -88,7 +88,7 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
 def operand_beside(x: object, like: Array) -> Operand:
     """`operand` for a batch that goes with the array `like`: numbers in lists, of no library, become some of its."""
     found = operand(x)
-    return _brought(found, like) if _is_bare(x, found.own) else found
+    return brought_beside(found, like) if _is_bare(x, found.own) else found
 
 
 def operands_of(*batches: Any) -> list[Operand]:
@@ -98,10 +98,10 @@ def operands_of(*batches: Any) -> list[Operand]:
     like = next((one.own._sample() for one, is_bare in zip(found, bare, strict=True) if not is_bare), None)
     if like is None or not any(bare):
         return found
-    return [_brought(one, like) if is_bare else one for one, is_bare in zip(found, bare, strict=True)]
+    return [brought_beside(one, like) if is_bare else one for one, is_bare in zip(found, bare, strict=True)]
 
 
-def _brought(found: Operand, like: Array) -> Operand:
+def brought_beside(found: Operand, like: Array) -> Operand:
     """A batch of NumPy's arrays as one of those of `like`, where that is."""
     if type(like) is np.ndarray:
         return found
@@ -351,6 +351,7 @@ def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
     def rule(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
         bound = signature.bind(*args, **options)
         bound.apply_defaults()
+        bound.arguments.pop("level", None)  # which has been done with, see `by_level`
         return prepare(*bound.arguments.values()).vjp()
 
     return public

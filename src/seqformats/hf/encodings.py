@@ -27,7 +27,12 @@ KEYS = {
 
 
 def from_encodings(
-    encodings: Sequence[Any] | Mapping[str, Any], field: str = "ids", *, words: bool = False, chunks: bool = False
+    encodings: Sequence[Any] | Mapping[str, Any],
+    field: str = "ids",
+    *,
+    words: bool = False,
+    chunks: bool = False,
+    special: bool = True,
 ) -> Any:
     """A field of what a tokenizer gives, as one batch without padding.
 
@@ -45,6 +50,9 @@ def from_encodings(
     chunks : bool
         Are documents a level of their own, documents > chunks > tokens?  Chunks are what
         ``return_overflowing_tokens=True`` makes of a long text, or ``Encoding.overflowing``.
+    special : bool
+        False leaves out what the tokenizer has added, as its special tokens mask tells, which columns have by
+        ``return_special_tokens_mask=True``.
 
     Returns
     -------
@@ -80,9 +88,12 @@ def from_encodings(
     >>> batch["word_ids"] = [[None, 0, 0, None], [None, 0, None, None]]
     >>> sf.hf.from_encodings(batch, words=True).to_nested()
     [[[2], [7, 8], [3]], [[2], [9], [3]]]
+    >>> batch["special_tokens_mask"] = [[1, 0, 0, 1], [1, 0, 1, 1]]
+    >>> sf.hf.from_encodings(batch, special=False).to_nested()
+    [[7, 8], [9]]
     """
     one_of(field, "field", tuple(KEYS))
-    for name, value in (("words", words), ("chunks", chunks)):
+    for name, value in (("words", words), ("chunks", chunks), ("special", special)):
         if not isinstance(value, (bool, np.bool_)):
             raise KIND(f"{name} must be True or False, not {said(value)}")
     source, documents = _source(encodings, chunks)
@@ -91,6 +102,10 @@ def from_encodings(
     kept = None if mask is None or mask.data.all() else mask.data != 0
     if mask is not None:
         _check_lengths(mask, x, field)
+    if not special:
+        added = source.needed("special_tokens_mask")
+        _check_lengths(added, x, field)
+        kept = (added.data == 0) if kept is None else kept & (added.data == 0)
     lengths = x.lengths if kept is None else _counted(kept, x.offsets)
     levels = [_offsets(lengths)]
     if words:

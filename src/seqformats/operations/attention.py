@@ -9,12 +9,13 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import at_least
-from ..errors import CHOICE, KIND, OVERFLOW, ROOM, said
+from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, said
 from ..formats.bare import is_column, read_column
 from ..formats.leaves import calculated
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
-from ..formats.structure import MOST, Structure, integers
+from ..formats.structure import MOST, Structure, integers, whole
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
 from ..limits import allocated
@@ -88,10 +89,11 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
 
 
 @overload
-def position_ids(x: Lengths, start: Counts = ..., *, layout: Literal[False] = ...) -> Array: ...
+def position_ids(x: Lengths, start: Counts = ..., *, layout: Literal[False] = ..., level: int = ...) -> Array: ...
 @overload
-def position_ids(x: B, start: Counts = ..., *, layout: Literal[True]) -> B: ...
-def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
+def position_ids(x: B, start: Counts = ..., *, layout: Literal[True], level: int = ...) -> B: ...
+@by_level(keeps=True)
+def position_ids(x: Any, start: Counts = 0, *, layout: bool = False, level: int = INNERMOST) -> Any:
     """The place of every item in its (innermost) sequence.
 
     Parameters
@@ -101,6 +103,9 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
         Where to begin: for all sequences, or for each.
     layout : bool
         Is the result laid out as `x`, which must then be a batch?
+    level : int
+        The level of a `LoD` or of nested lists whose sequences are meant, each with all its rows, as in `convert`;
+        negative numbers count from the innermost level.  With `layout` the levels of the result are those of `x`.
 
     Returns
     -------
@@ -126,6 +131,8 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 1, 2, 0, 1])
     """
+    if level is not INNERMOST and _has_levels(x, level):
+        return at_level(position_ids, level, x, start, layout=layout)
     own, structure, like = _asked(x, layout)
     first = per_sequence(start, structure.n, "start")
     beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
@@ -136,10 +143,11 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
 
 
 @overload
-def segment_ids(x: Lengths, *, layout: Literal[False] = ...) -> Array: ...
+def segment_ids(x: Lengths, *, layout: Literal[False] = ..., level: int = ...) -> Array: ...
 @overload
-def segment_ids(x: B, *, layout: Literal[True]) -> B: ...
-def segment_ids(x: Any, *, layout: bool = False) -> Any:
+def segment_ids(x: B, *, layout: Literal[True], level: int = ...) -> B: ...
+@by_level(keeps=True)
+def segment_ids(x: Any, *, layout: bool = False, level: int = INNERMOST) -> Any:
     """The (innermost) sequence of every item, by its number.
 
     Parameters
@@ -147,6 +155,9 @@ def segment_ids(x: Any, *, layout: bool = False) -> Any:
     x : an encoding, a list of arrays, nested lists, or n lengths
     layout : bool
         Is the result laid out as `x`, which must then be a batch?
+    level : int
+        The level of a `LoD` or of nested lists whose sequences are meant, each with all its rows, as in `convert`;
+        negative numbers count from the innermost level.  With `layout` the levels of the result are those of `x`.
 
     Returns
     -------
@@ -170,7 +181,18 @@ def segment_ids(x: Any, *, layout: bool = False) -> Any:
     >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 0, 0, 2, 2])
     """
+    if level is not INNERMOST and _has_levels(x, level):
+        return at_level(segment_ids, level, x, layout=layout)
     return _numbered(*_asked(x, layout), (frozen(np.zeros(1, np.int64)), 1))
+
+
+def _has_levels(x: Lengths, level: int) -> bool:
+    """Is this a batch, which may have levels, and not lengths, of which there is one level?"""
+    if is_batch(x) or (isinstance(x, (list, tuple)) and not x):
+        return True
+    if whole(level, "level") not in (0, -1):
+        raise LEVEL(f"there is no level {said(level)}, since lengths are those of one level")
+    return False
 
 
 def _asked(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:

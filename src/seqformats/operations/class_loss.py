@@ -26,6 +26,8 @@ class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_b
 
 ONE, SEQUENCE, ITEM = 0, 1, 2
 """What has a loss, as the kernels number it."""
+TOTAL = 3
+"""All items together, as in `ONE`, but added up."""
 
 
 class ClassLoss(NamedTuple):
@@ -54,6 +56,11 @@ class ClassLoss(NamedTuple):
             args, width = (at._layout(), *self.ignored), int(z.item_shape[0])
             class_losses.start(self.library, inputs, (out, kept), args, width, structure, self.work())
         return z, at._with_data(out), kept
+
+    def rows_of(self, losses: Encoding) -> Array:
+        """The losses of items, sequence by sequence, as an array of the caller's library."""
+        rows = rows_of(losses)
+        return rows if self.on is self.library else self.library.taken(rows, NUMPY)
 
     def cast(self, x: Array) -> Array:
         """In the dtype of the kernels."""
@@ -168,14 +175,15 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
     at = layout_for(shape, item, own._dtype)
     laid = library.astype(relaid(right, at).data, "int64")
     on = NUMPY if library.kind(sample) == "cpu" else library
-    return ClassLoss(shape, at, library, name, kind, on, each, laid, scale, factors, ignored)
+    summed_up = ONE if each == TOTAL else each
+    return ClassLoss(shape, at, library, name, kind, on, summed_up, laid, scale, factors, ignored)
 
 
 def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> Array:
     """What the loss of an item is multiplied by, of each sequence, where counts are values of a program."""
     if each == ONE:
         counts = counts * 0 + counts.sum()
-    elif each == ITEM:
+    elif each in (ITEM, TOTAL):
         counts = counts * 0
     return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 

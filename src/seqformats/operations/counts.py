@@ -11,6 +11,7 @@ from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
 from ..errors import DTYPE
 from ..formats import Encoding
 from ..formats.overlapping import apart
+from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
 from .ordering import in_order, wants_order
 from .over import Calculation, borrowed, in_one_array, settled
@@ -68,8 +69,9 @@ NUNIQUE = Reduction("nunique", Alike("alike_rows", _different, 0))
 MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a mode")
 
 
+@by_level(keeps=False)
 @COUNT.of
-def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Count the items of every (innermost) sequence that are not zero, column by column.
 
     Parameters
@@ -78,6 +80,8 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -109,11 +113,14 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_count(sf.Ragged(np.array([3, 0, 1, 0]), [3, 0, 1]))
     array([2, 0, 0])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_count, level, x, empty=empty)
     return COUNT(x, empty)
 
 
+@by_level(keeps=False)
 @ANY.of
-def reduce_any(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Has every (innermost) sequence an item that is not zero, column by column?
 
     Parameters
@@ -122,6 +129,8 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence, False unless said otherwise.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -140,11 +149,14 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_any(sf.Ragged(np.array([True, False, False]), [2, 0, 1]))
     array([ True, False, False])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_any, level, x, empty=empty)
     return ANY(x, empty)
 
 
+@by_level(keeps=False)
 @ALL.of
-def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
+def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
     """Has every (innermost) sequence no item that is zero, column by column?
 
     Parameters
@@ -153,6 +165,8 @@ def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence, True unless said otherwise.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -171,11 +185,14 @@ def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
     >>> sf.reduce_all(sf.Ragged(np.array([True, False, True]), [2, 0, 1]))
     array([False,  True,  True])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_all, level, x, empty=empty)
     return ALL(x, empty)
 
 
+@by_level(keeps=False)
 @NUNIQUE.of
-def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Count the different items of every (innermost) sequence, column by column.
 
     Parameters
@@ -184,6 +201,8 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -216,11 +235,14 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_nunique(sf.Ragged(np.array([3, 7, 3, 5]), [3, 0, 1]))
     array([2, 0, 1])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_nunique, level, x, empty=empty)
     return NUNIQUE(x, empty)
 
 
+@by_level(keeps=False)
 @MODE.of
-def reduce_mode(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_mode(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The most frequent item of every (innermost) sequence, column by column; of several the least.
 
     Parameters
@@ -229,6 +251,8 @@ def reduce_mode(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -251,4 +275,6 @@ def reduce_mode(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_mode(sf.Ragged(np.array([3, 7, 7, 5, 4]), [3, 2]))
     array([7, 4])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_mode, level, x, empty=empty)
     return MODE(x, empty)

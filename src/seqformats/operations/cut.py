@@ -14,6 +14,7 @@ from ..converters.layouts import at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of, operation
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
@@ -351,8 +352,9 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
 SHIFT = Operation(_shift, _shift_rule, check=_shifts)
 
 
+@by_level(keeps=True)
 @SHIFT.of
-def shift(x: B, by: Counts, fill: object = 0) -> B:
+def shift(x: B, by: Counts, fill: object = 0, *, level: int = INNERMOST) -> B:
     """Every (innermost) sequence moved along: item t of the result is item ``t - by``, `fill` where there is none.
 
     Parameters
@@ -363,6 +365,9 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
         How far, for all sequences, or for each; negative towards the beginning.
     fill : a value or an item
         For places where there is none, exact in the dtype.
+    level : int
+        See `softmax`.
+        Integers `by` are one for each of its sequences.
 
     Returns
     -------
@@ -396,4 +401,6 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
     >>> sf.shift(x, 1).data
     array([0, 1, 2, 0])
     """
+    if level is not INNERMOST:
+        return at_level(shift, level, x, by, fill)
     return SHIFT(x, by, fill)

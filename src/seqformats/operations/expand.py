@@ -17,6 +17,7 @@ from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, quickly_by
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
@@ -25,9 +26,6 @@ from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
 from .spread import repeat_rows, repeated, repeating, spread, summed
-
-INNERMOST = -1
-"""The level that is meant without another one; this very object says that nothing else was asked for."""
 
 
 def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
@@ -157,17 +155,19 @@ def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
-def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
-    """Row i of `x`, repeated over the innermost sequence i of `like`.
+def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: int = INNERMOST) -> B:
+    """Row i of `x`, repeated over the (innermost) sequence i of `like`.
 
     Parameters
     ----------
     x : an array ``(n, *item)``, or an encoding with n rows
         Items of any dtype.
-    like : an encoding (or bare list) with n innermost sequences
+    like : an encoding (or bare list) with n (innermost) sequences
         Only its structure is used.
     out : array, optional
         See `expand`, for a `like` that is a `Ragged` or a `LoD`.
+    level : int
+        The level of `like` whose sequences get the rows, each with all its rows, as in `convert`.
 
     Returns
     -------
@@ -193,6 +193,8 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
     [[[10], [20, 20]]]
     """
+    if level is not INNERMOST:
+        return at_level(expand_as, level, x, like, out=out)
     if out is None:
         enter = repeating.enter
         y: B | None = enter(like, x)
@@ -206,6 +208,7 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
 
 
 registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
+by_level(keeps=True, batch=1)(expand_as)
 
 
 def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..arrays.dtypes import same
+from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
 from .over import Calculation
 from .pieces import twice
@@ -15,8 +16,9 @@ FIRST = Reduction("first", items_at_end[0], end_pullback(0))
 LAST = Reduction("last", items_at_end[1], end_pullback(1))
 
 
+@by_level(keeps=False)
 @MAX.of
-def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The largest item of every (innermost) sequence, column by column.
 
     Parameters
@@ -25,6 +27,8 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -56,13 +60,16 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_max, level, x, empty=empty)
     enter = MAX.path.enter
     y: Reduced = enter(x, empty)
     return MAX.otherwise(x, empty) if y is None else y
 
 
+@by_level(keeps=False)
 @MIN.of
-def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The least item of every (innermost) sequence, column by column.
 
     Parameters
@@ -71,6 +78,8 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -88,13 +97,16 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_min, level, x, empty=empty)
     enter = MIN.path.enter
     y: Reduced = enter(x, empty)
     return MIN.otherwise(x, empty) if y is None else y
 
 
+@by_level(keeps=False)
 @FIRST.of
-def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The first item of every (innermost) sequence.
 
     Parameters
@@ -103,6 +115,8 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape and dtype.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -121,13 +135,16 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_first, level, x, empty=empty)
     enter = FIRST.path.enter
     y: Reduced = enter(x, empty)
     return FIRST.otherwise(x, empty) if y is None else y
 
 
+@by_level(keeps=False)
 @LAST.of
-def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_last(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The last item of every (innermost) sequence.
 
     Parameters
@@ -136,6 +153,8 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape and dtype.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -154,6 +173,8 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_last, level, x, empty=empty)
     enter = LAST.path.enter
     y: Reduced = enter(x, empty)
     return LAST.otherwise(x, empty) if y is None else y

@@ -15,12 +15,13 @@ from ..converters.layouts import at_least
 from ..errors import CHOICE, DEVICES, MIXED, SHAPE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
-from ..formats.leaves import without_data
+from ..formats.leaves import connected, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, operation
-from .annotations import Batch
-from .class_loss import ITEM, ONE, SEQUENCE, ClassLoss, counts_of
-from .loss import REDUCTIONS, targets_of
+from .annotations import Batch, Weights
+from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
+from .item_weights import ItemWeights
+from .loss import REDUCTIONS, items_of, targets_of
 from .options import label, share
 from .over import flat_layout
 from .reduction import over_levels, rows_or_data
@@ -39,7 +40,8 @@ def linear_cross_entropy(
     bias: Array | None = None,
     ignore: int | None = None,
     label_smoothing: float = 0.0,
-    reduction: Literal["sequence", "mean", "none"] = "sequence",
+    reduction: Literal["sequence", "mean", "sum", "none"] = "sequence",
+    weights: Weights | None = None,
     chunk: int | None = None,
 ) -> Call[Any]:
     """Return the cross entropy of the scores ``hidden @ weight.T + bias`` without writing the scores out.
@@ -54,7 +56,7 @@ def linear_cross_entropy(
         Integers over the same sequences, as for `cross_entropy`.
     bias : array (classes,), optional
         Added to the scores.
-    ignore, label_smoothing, reduction
+    ignore, label_smoothing, reduction, weights
         As for `cross_entropy`.
     chunk : int, optional
         The number of items whose scores are in memory at a time; by default as many as make 2^23 scores, but 64.
@@ -81,10 +83,10 @@ def linear_cross_entropy(
 
     Notes
     -----
-    The gradient, of `hidden`, `weight` and `bias`, makes the scores again, chunk by chunk, so that three products of
-    matrices become four.  In memory are the scores of two chunks: of 4,096 items and 128,000 classes a thirtieth of
-    all.  A second derivative has all scores at once.  The gradient of a weight of half precision is added up in
-    float32.
+    The gradient, of `hidden`, `weight`, `bias` and `weights`, makes the scores again, chunk by chunk, so that three
+    products of matrices become four.  In memory are the scores of two chunks: of 4,096 items and 128,000 classes a
+    thirtieth of all.  A second derivative has all scores at once.  The gradient of a weight of half precision is added
+    up in float32.
 
     The idea is that of Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024, and of
     Hsu et al., "Liger Kernel", 2024.
@@ -113,7 +115,10 @@ def linear_cross_entropy(
     ignored = (0, 0) if ignore is None else (label(ignore), 1)
     part = share(label_smoothing, "label_smoothing")
     kind = in_floats(name, "a cross entropy")[0]
-    right = targets_of(targets, own)
+    right, mass = targets_of(targets, own), None
+    if weights is not None:
+        mass, right, ignore = ItemWeights.of(weights, own, right, each, ignore, kind)
+        ignored = (0, 0) if ignore is None else (ignore, 1)
     counts = counts_of(right, classes, ignored)
     size = max(_SCORES // max(classes, 1), _FEWEST) if chunk is None else at_least(chunk, "chunk", 1)
     loss = _LinearLoss(
@@ -121,7 +126,8 @@ def linear_cross_entropy(
         library,
         name,
         kind,
-        each,
+        ONE if each == TOTAL else each,
+        mass,
         library.astype(rows_of(right), "int64"),
         _scale(library, counts, each, kind),
         np.array([1 - part, part, part / max(classes, 1)], kind),
@@ -132,10 +138,13 @@ def linear_cross_entropy(
 
     def gradient(slopes: Any) -> Any:
         first = slopes[0] if found.gradient is None else found.gradient(slopes[0])
-        return (first, *slopes[1:])
+        if mass is None or mass.given.gradient is None:
+            return (first, *slopes[1:])
+        return (first, *slopes[1:-1], mass.given.gradient(slopes[-1]))
 
     result = found.result if each == ITEM else None
-    return Call((own, *parameters), loss.rule, result, gradient, loss.second_order)
+    factors = () if mass is None else (mass.given.own,)
+    return Call((own, *parameters, *factors), loss.rule, result, gradient, loss.second_order)
 
 
 def _parameters(own: Encoding, weight: object, bias: object) -> list[Array]:
@@ -169,6 +178,8 @@ def _scale(library: Library, counts: Array, each: int, kind: str) -> Array | Non
         return None
     if each == ONE:
         counts = counts * 0 + counts.sum()
+    elif each == TOTAL:
+        counts = counts * 0
     if type(counts) is np.ndarray:
         return (1.0 / np.maximum(counts, 1)).astype(kind)
     return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
@@ -182,6 +193,7 @@ class _LinearLoss(NamedTuple):
     name: str  # the dtype of the states, and that of the kernels
     kind: str
     each: int  # ONE, SEQUENCE or ITEM
+    mass: ItemWeights | None  # the weights of items, which are the last operand
     targets: Array  # int64 (rows,)
     scale: Array | None
     factors: Array
@@ -194,11 +206,22 @@ class _LinearLoss(NamedTuple):
         if back:
             differentiable(self.name, "a cross entropy")
         library = self.library
+        factors: Any = operands[-1]
+        operands = operands if self.mass is None else operands[:-1]
         rows, *parameters = [library.alias(x) for x in (rows_of(operands[0]), *operands[1:])]
         losses = [piece.losses(rows, parameters) for piece in self.pieces()]
         made = library.concatenate(losses) if losses else library.zeros((0,), library.dtype(self.kind), rows)
-        y = self.reduced(Ragged._sealed(made, self.shape._structure))
-        return y, (lambda dy: self.backward(rows, parameters, dy)) if back else None
+        if self.mass is None:
+            y = self.reduced(Ragged._sealed(made, self.shape._structure))
+            return y, (lambda dy: self.backward(rows, parameters, self.slopes(dy, rows))) if back else None
+        y, pull = self.mass.reduced(made, factors, self.name, back)
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            assert pull is not None
+            slopes, of_factors = pull(dy)
+            return (*self.backward(rows, parameters, slopes), of_factors)
+
+        return y, pullback if back else None
 
     def reduced(self, losses: Encoding) -> Any:
         """The result, of the losses of items in float32 or more."""
@@ -233,10 +256,9 @@ class _LinearLoss(NamedTuple):
         by_item: Array = spread(by_sequence, flat_layout(structure, (), by_sequence.dtype)).data
         return by_item
 
-    def backward(self, rows: Array, parameters: list[Array], dy: Any) -> tuple[Any, ...]:
-        """The gradients of the hidden states, the weight, and the bias if there is one."""
+    def backward(self, rows: Array, parameters: list[Array], slopes: Array) -> tuple[Any, ...]:
+        """The gradients of the hidden states, the weight, and the bias if there is one, by those of losses of items."""
         library = self.library
-        slopes = self.slopes(dy, rows)
         weight = parameters[0]
         of_rows = []
         sums = [library.zeros(x.shape, library.dtype(self.kind), rows) for x in parameters]
@@ -253,15 +275,23 @@ class _LinearLoss(NamedTuple):
 
     def second_order(self, operands: tuple[Any, ...], dy: Any) -> tuple[Any, ...]:
         """The gradients, made of operations that have gradients themselves, over all scores at once."""
+        factors: Any = operands[-1]
+        operands = operands if self.mass is None else operands[:-1]
         rows, weight, structure = rows_of(operands[0]), operands[1], self.shape._structure
         scores = rows @ weight.swapaxes(0, 1) + (operands[2] if len(operands) > 2 else 0)
         piece = _Piece(self, 0, structure.rows)
         z = piece.batch(scores)
         loss = piece.loss(z)
-        slopes = self.slopes(dy, rows)
+        of_factors: tuple[Any, ...] = ()
+        if self.mass is None:
+            slopes = self.slopes(dy, rows)
+        else:
+            losses = connected(items_of(loss), z, loss.second_order)
+            slopes, found = self.mass.second_order(rows_of(losses), factors, dy)
+            of_factors = (found,)
         change = loss.second_order(z, Ragged._sealed(slopes, loss.at._structure)).data
         first = restored(Ragged._sealed(change @ weight, structure), self.shape)
-        return (first, change.swapaxes(0, 1) @ rows, change.sum(0))[: len(operands)]
+        return (*(first, change.swapaxes(0, 1) @ rows, change.sum(0))[: len(operands)], *of_factors)
 
 
 class _Piece(NamedTuple):

@@ -6,17 +6,30 @@ import math
 from typing import Any, Literal, overload
 
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
-from ..converters.convert import convert
+from ..arrays.dtypes import differentiable, in_floats
+from ..converters.convert import convert, rows_of
 from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
-from ..gradients.operation import Call, Pullback, operand, operand_beside, to_be_summed, with_rule
-from .annotations import B, Batch, Flat, Nested
-from .class_loss import ITEM, ONE, SEQUENCE, loss_of
+from ..formats.leaves import Rule, connected
+from ..gradients.operation import (
+    Call,
+    Operand,
+    Pullback,
+    each_gradient,
+    operand,
+    operand_beside,
+    to_be_summed,
+    with_rule,
+)
+from .annotations import B, Batch, Flat, Nested, Weights
+from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, loss_of
+from .item_weights import ItemWeights
+from .over import name_of
 from .reduction import operand_of_reduction
 
-REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM}
+REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM, "sum": TOTAL}
 
 
 @overload
@@ -27,6 +40,7 @@ def cross_entropy(
     ignore: int | None = ...,
     label_smoothing: float = ...,
     reduction: Literal["none"],
+    weights: Weights | None = ...,
 ) -> B: ...
 @overload
 def cross_entropy(
@@ -35,7 +49,8 @@ def cross_entropy(
     *,
     ignore: int | None = ...,
     label_smoothing: float = ...,
-    reduction: Literal["mean"],
+    reduction: Literal["mean", "sum"],
+    weights: Weights | None = ...,
 ) -> Array: ...
 @overload
 def cross_entropy(
@@ -45,6 +60,7 @@ def cross_entropy(
     ignore: int | None = ...,
     label_smoothing: float = ...,
     reduction: Literal["sequence"] = ...,
+    weights: Weights | None = ...,
 ) -> Any: ...
 @overload
 def cross_entropy(
@@ -54,6 +70,7 @@ def cross_entropy(
     ignore: int | None = ...,
     label_smoothing: float = ...,
     reduction: Literal["sequence"] = ...,
+    weights: Weights | None = ...,
 ) -> Array: ...
 def cross_entropy(
     logits: Batch,
@@ -61,7 +78,8 @@ def cross_entropy(
     *,
     ignore: int | None = None,
     label_smoothing: float = 0.0,
-    reduction: Literal["sequence", "mean", "none"] = "sequence",
+    reduction: Literal["sequence", "mean", "sum", "none"] = "sequence",
+    weights: Weights | None = None,
 ) -> Any:
     """The cross entropy of the scores of classes and the classes that are right: its logarithm of softmax, negative.
 
@@ -75,23 +93,26 @@ def cross_entropy(
         The target of items without a loss, -100 say.
     label_smoothing : float
         The part of a loss, from 0 to 1, that is the mean over all classes.
-    reduction : "sequence", "mean" or "none"
-        The mean over each (innermost) sequence, over all items, or the loss of each item.
+    reduction : "sequence", "mean", "sum" or "none"
+        The mean over each (innermost) sequence, over all items, their sum, or the loss of each item.
+    weights : encoding, list of arrays, nested lists or array, optional
+        A number an item, by which its loss is multiplied; means are divided by the sum of the weights.  Bools and
+        integers are a mask, or counts: an item with 0 has no loss, whatever its scores and its target are.
 
     Returns
     -------
     array, encoding, LoD or list
         With "none" what `logits` is, of one number per item, and 0 where there is no loss.  With "sequence" an array
         ``(n,)``; of a `LoD` with more levels a `LoD` without its innermost, of nested lists with more levels nested
-        lists.  With "mean" an array of one number and no axis.  Floats keep their dtype, float16 and bfloat16 are
-        calculated as float32, and give that under ``torch.autocast``; others give float64.
+        lists.  With "mean" and "sum" an array of one number and no axis.  Floats keep their dtype, float16 and bfloat16
+        are calculated as float32, and give that under ``torch.autocast``; others give float64.
 
     Raises
     ------
     IndexError
         For a target that is no class.
     StructureError
-        For targets over other sequences, and items of another number of axes.
+        For targets or weights over other sequences, and items of another number of axes.
     DeviceError
         For targets on another device, or of another library.
     ConversionError
@@ -111,6 +132,8 @@ def cross_entropy(
     written but the gradient, for which the scores and two numbers per item are kept.  A class with a score of -inf does
     not count; NaN and +inf give NaN, as does an item of -inf alone.
 
+    With `weights` the pullback gives a tuple: the gradients of the scores and of the weights, None for a mask.
+
     How many targets of each sequence count, or which is no class, is copied to the host once.
 
     Examples
@@ -122,16 +145,25 @@ def cross_entropy(
     array([0.4904, 0.2231])
     >>> sf.cross_entropy(scores, [[1, -100], [0]], ignore=-100, reduction="none").data.round(4)
     array([0.2877, 0.    , 0.2231])
+    >>> float(sf.cross_entropy(scores, [[1, 0], [0]], reduction="sum", weights=np.array([1, 0, 2])).round(4))
+    0.734
     """
-    return _prepared(logits, targets, ignore, label_smoothing, reduction).run()
+    return _prepared(logits, targets, ignore, label_smoothing, reduction, weights).run()
 
 
 def _prepared(
-    logits: Batch, targets: Batch | Integers, ignore: int | None, label_smoothing: float, reduction: object
+    logits: Batch,
+    targets: Batch | Integers,
+    ignore: int | None,
+    label_smoothing: float,
+    reduction: object,
+    weights: Weights | None,
 ) -> Call[Any]:
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
         raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {said(reduction)}")
     each = REDUCTIONS[reduction]
+    if weights is not None:
+        return _weighted(logits, targets, ignore, label_smoothing, each, weights)
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
     right = targets_of(targets, own)
     loss = loss_of(own, right, each, ignore, label_smoothing)
@@ -143,6 +175,56 @@ def _prepared(
 
 
 with_rule(cross_entropy, _prepared)
+
+
+def _weighted(
+    logits: Batch, targets: Batch | Integers, ignore: int | None, smoothing: float, each: int, weights: Weights
+) -> Call[Any]:
+    """`cross_entropy` with weights, of the losses of items."""
+    own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
+    kind = in_floats(name_of(own), "a cross entropy")[0]
+    mass, right, ignore = ItemWeights.of(weights, own, targets_of(targets, own), each, ignore, kind)
+    loss = loss_of(own, right, ITEM, ignore, smoothing)
+
+    def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback | None]:
+        if back:
+            differentiable(loss.name, "a cross entropy")
+        x, factors = operands
+        z, losses, kept = loss.losses(x)
+        y, pull = mass.reduced(loss.rows_of(losses), factors, loss.name, back)
+        scores = loss.library.alias(z.data)
+
+        def pullback(dy: Any) -> tuple[Any, Any]:
+            assert pull is not None
+            of_losses, of_weights = pull(dy)
+            slopes = loss.arrays_of(Ragged._sealed(of_losses, own_structure))
+            return loss.slopes_of(scores, kept, slopes), of_weights
+
+        return y, pullback if back else None
+
+    own_structure = own._structure
+
+    def second_order(operands: tuple[Encoding, Encoding], dy: Any) -> tuple[Any, Any]:
+        x, factors = operands
+        losses = connected(items_of(loss), x, loss.second_order)
+        of_losses, of_weights = mass.second_order(rows_of(losses), factors, dy)
+        return loss.second_order(x, Ragged._sealed(of_losses, own_structure)), of_weights
+
+    return Call(
+        (own, mass.given.own), rule, result, each_gradient([Operand(own, None, gradient), mass.given]), second_order
+    )
+
+
+def items_of(loss: ClassLoss) -> Rule:
+    """The rule of the losses of items, in the dtype of the kernels."""
+
+    def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
+        z, losses, kept = loss.losses(x)
+        y = Ragged._sealed(loss.rows_of(losses), loss.at._structure)
+        scores = loss.library.alias(z.data)
+        return y, (lambda dy: loss.slopes_of(scores, kept, loss.arrays_of(dy))) if back else None
+
+    return rule
 
 
 def targets_of(given: Any, own: Encoding) -> Encoding:

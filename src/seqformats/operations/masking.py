@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, SupportsFloat, overload
 import numpy as np
 
 from ..arrays import Array, Library, frozen, library_of
-from ..converters.convert import convert, relaid
+from ..converters.convert import convert, relaid, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
 from ..errors import (
@@ -37,6 +37,7 @@ from .annotations import B, Batch
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
 from .questions import is_batch
+from .spans import around, divided, rows_in_spans, special_rows
 
 mask_items, corrupt_items, pad_blocks = kernel("mask_items"), kernel("corrupt_items"), kernel("pad_blocks")
 
@@ -200,9 +201,9 @@ def mask_tokens(
     array([-100, -100, -100, -100, -100,   31,   32, -100])
     """
     if spans is not None:
-        if whole is not None or not (isinstance(special, (list, tuple, set)) and not special):
-            raise TOGETHER("spans are of any items: special and whole are for items and words")
-        return corrupt_spans(ids, rate=rate, mean=spans, sentinel=mask_id, seed=seed)
+        if whole is not None:
+            raise TOGETHER("spans are of any items: whole is for words")
+        return corrupt_spans(ids, rate=rate, mean=spans, sentinel=mask_id, seed=seed, special=special)
     tokens = _tokens(ids)
     own, items = tokens.own, tokens.items
     in_words = whole is not None and whole is not False
@@ -234,7 +235,13 @@ def mask_tokens(
 
 
 def corrupt_spans(
-    ids: B, *, sentinel: int, seed: int, rate: SupportsFloat = 0.15, mean: SupportsFloat = 3.0
+    ids: B,
+    *,
+    sentinel: int,
+    seed: int,
+    rate: SupportsFloat = 0.15,
+    mean: SupportsFloat = 3.0,
+    special: Integers | Set[int] | Batch = (),
 ) -> SpanCorrupted[B]:
     """Take spans at random out of every (innermost) sequence, as T5 learns to fill them in.
 
@@ -251,6 +258,9 @@ def corrupt_spans(
         Which part of a sequence is in spans, from 0 to 1.
     mean : float
         How many items a span has on average, at least 1.
+    special : integers, or bools laid out in any way over the same sequences
+        Ids, or items, that are in no span, as for `mask_tokens`: the others are divided as if they were alone, and a
+        span with a special item within is two.
 
     Returns
     -------
@@ -278,7 +288,7 @@ def corrupt_spans(
     span.  Both kinds of items are divided into so many parts, any division as likely, and take turns; kept ones begin.
     A sequence of one item or none stays as it is, its targets are the first sentinel alone.  So all lengths follow from
     the lengths, and nothing of a GPU is copied to the host.  What is drawn depends on the seed, the number of the
-    sequence and its length alone.  There is no gradient.
+    sequence and its length alone.  There is no gradient.  With `special`, where these are is copied to the host once.
 
     References
     ----------
@@ -291,6 +301,9 @@ def corrupt_spans(
     >>> y = sf.corrupt_spans([[11, 12, 13, 14, 15, 16, 17, 18]], rate=0.5, mean=2, sentinel=99, seed=1)
     >>> y.inputs, y.targets
     ([[11, 99, 15, 16, 17, 98]], [[99, 12, 13, 14, 98, 18, 97]])
+    >>> y = sf.corrupt_spans([[1, 11, 12, 13, 14, 2]], rate=0.5, mean=2, sentinel=99, seed=1, special=[1, 2])
+    >>> y.inputs, y.targets
+    ([[1, 11, 12, 99, 2]], [[99, 13, 14, 98]])
     """
     tokens = _tokens(ids)
     part, size, key = share(rate, "rate"), number(mean, "mean"), key_of(seed)
@@ -299,31 +312,45 @@ def corrupt_spans(
     first = at_least(sentinel, "sentinel", 0)
     lengths = tokens.items._structure.lengths
     check_places(tokens.items._structure)
-    masked = np.minimum(np.maximum(np.rint(lengths * part).astype(np.int64), 1), np.maximum(lengths - 1, 0))
-    wanted = np.maximum(np.rint(masked / size).astype(np.int64), 1)
-    spans = frozen(np.minimum(wanted, np.minimum(masked, lengths - masked)))
-    last = first - int(spans.max(initial=0))
-    if last < 0 or first > _RANGES[tokens.name][1]:
-        raise EXACT(
-            f"sentinels from {first} down to {last}, of sequence {int(spans.argmax()) if spans.size else 0}, "
-            f"do not fit {tokens.name}, and ids are not below 0"
-        )
-    into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
     library, items = tokens.library, tokens.items
-    made = [
-        new_array(library.empty, (s.rows, *items._shape[items._lead :]), tokens.dtype, tokens.data)
-        for s in (into, aside)
-    ]
-    if aside.rows:
-        results = (tokens.words(made[0]), tokens.words(made[1]))
-        args = (items._layout(), into.offsets, aside.offsets, spans, key, first)
-        corrupt_items.start(library, (tokens.words(tokens.data),), results, args, 1, items._structure)
+    if isinstance(special, (list, tuple, Set)) and not special:
+        masked, spans = divided(lengths, part, size)
+        _check_sentinels(first, spans, tokens.name)
+        into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
+        made = [
+            new_array(library.empty, (s.rows, *items._shape[items._lead :]), tokens.dtype, tokens.data)
+            for s in (into, aside)
+        ]
+        if aside.rows:
+            results = (tokens.words(made[0]), tokens.words(made[1]))
+            args = (items._layout(), into.offsets, aside.offsets, spans, key, first)
+            corrupt_items.start(library, (tokens.words(tokens.data),), results, args, 1, items._structure)
+    else:
+        given = _sorted_ids(special) if isinstance(special, Set) or not is_batch(special) else special
+        apart = special_rows(items, given)
+        found = around(apart, items._structure, lambda each: rows_in_spans(each, part, size, key))
+        _check_sentinels(first, found.sentinels, tokens.name)
+        last = int(found.sentinels.max(initial=0))
+        rows = tokens.words(library.astype(rows_of(items._with_data(tokens.data)), tokens.name))
+        names = np.arange(first, first - last - 1, -1).astype(library.dtype_name(rows.dtype))
+        rows = library.concatenate([rows, library.from_host(names.reshape(-1, *items.item_shape), rows)])
+        made = [library.take(rows, index, 0).view(tokens.dtype) for index in found.rows]
+        into, aside = found.structures
     like = without_data(tokens.own)
     parts = [
         convert_like(Ragged._sealed(tokens.returned(data), structure), like)
         for data, structure in zip(made, (into, aside), strict=True)
     ]
     return SpanCorrupted(*(parts if tokens.result is None else [tokens.result(y) for y in parts]))
+
+
+def _check_sentinels(first: int, spans: Array, name: str) -> None:
+    last = first - int(spans.max(initial=0))
+    if last < 0 or first > _RANGES[name][1]:
+        raise EXACT(
+            f"sentinels from {first} down to {last}, of sequence {int(spans.argmax()) if spans.size else 0}, "
+            f"do not fit {name}, and ids are not below 0"
+        )
 
 
 class _Tokens(NamedTuple):

@@ -15,6 +15,7 @@ from ..converters.layouts import at_least
 from ..errors import DTYPE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, linear, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, Spreading, flat_layout
@@ -76,10 +77,10 @@ def _prepared(deviation: int) -> Callable[..., Call[Any]]:
 
 
 @overload
-def reduce_var(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Any: ...
+def reduce_var(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Any: ...
 @overload
-def reduce_var(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Array: ...
-def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Reduced:
+def reduce_var(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
+def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The variance of every (innermost) sequence, column by column.
 
     Parameters
@@ -90,6 +91,8 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
         The squares are divided by the length less this: 0 for all that there is, 1 for a sample.
     empty : number or "raise"
         The result for a sequence of no more than `ddof` items, for which there is no variance; NumPy gives NaN.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -127,14 +130,16 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
     >>> sf.reduce_var(sf.Ragged(np.array([1.0, 3.0, 5.0]), [2, 0, 1]), ddof=1, empty=-1.0)
     array([ 2., -1., -1.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_var, level, x, ddof=ddof, empty=empty)
     return moment(VARIANCE, at_least(ddof, "ddof", 0))(x, empty)
 
 
 @overload
-def reduce_std(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Any: ...
+def reduce_std(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Any: ...
 @overload
-def reduce_std(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Array: ...
-def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Reduced:
+def reduce_std(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
+def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The standard deviation of every (innermost) sequence, column by column.
 
     Parameters
@@ -145,6 +150,8 @@ def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
         See `reduce_var`.
     empty : number or "raise"
         The result for a sequence of no more than `ddof` items.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -166,8 +173,11 @@ def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
     >>> sf.reduce_std(sf.Ragged(np.array([1.0, 3.0, 5.0]), [2, 0, 1]))
     array([1., 0., 0.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_std, level, x, ddof=ddof, empty=empty)
     return moment(DEVIATION, at_least(ddof, "ddof", 0))(x, empty)
 
 
 for _public, _deviation in ((reduce_var, VARIANCE), (reduce_std, DEVIATION)):
     with_rule(_public, _prepared(_deviation))
+    by_level(keeps=False)(_public)

@@ -14,6 +14,7 @@ from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, operand, operands_of, with_rule
 from ..layout import Constants
 from .annotations import B, Batch, Counts
@@ -98,7 +99,7 @@ def _sort_call(x: Any, descending: object = False, by: Batch | None = None) -> C
     return SORT.prepare(x, descending) if by is None else _sorted_by(x, by, flag(descending, "descending"))
 
 
-def sort(x: B, *, descending: bool = False, by: Batch | None = None) -> B:
+def sort(x: B, *, descending: bool = False, by: Batch | None = None, level: int = INNERMOST) -> B:
     """Every (innermost) sequence in rising order, column by column.
 
     Parameters
@@ -109,6 +110,8 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None) -> B:
         In falling order.
     by : an encoding, a list of arrays or nested lists, optional
         Keys with item shape () or (1,), one for each item of `x`: whole items, of any dtype, in the order of these.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -149,6 +152,8 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None) -> B:
     >>> sf.sort(x, by=[[0.3, 0.1, 0.2], [9.0, 1.0]]).data
     array([1, 2, 3, 8, 5])
     """
+    if level is not INNERMOST:
+        return at_level(sort, level, x, descending=descending, by=by)
     if by is not None:
         found: B = _sorted_by(x, by, flag(descending, "descending")).run()
         return found
@@ -156,9 +161,11 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None) -> B:
 
 
 with_rule(sort, _sort_call)
+by_level(keeps=True, marks=("by",))(sort)
 
 
-def argsort(x: B, *, descending: bool = False) -> B:
+@by_level(keeps=True)
+def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     """The places of the items of every (innermost) sequence in rising order, column by column.
 
     Parameters
@@ -167,6 +174,8 @@ def argsort(x: B, *, descending: bool = False) -> B:
         Items of any shape.
     descending : bool
         In falling order.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -195,6 +204,8 @@ def argsort(x: B, *, descending: bool = False) -> B:
     >>> sf.argsort(x).data
     array([1, 2, 0, 0, 1])
     """
+    if level is not INNERMOST:
+        return at_level(argsort, level, x, descending=descending)
     own, result, _ = operand(x)
     falling = flag(descending, "descending")
     z = in_one_array(own)
@@ -216,7 +227,7 @@ class TopK(NamedTuple, Generic[T]):
     places: T
 
 
-def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
+def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> TopK[B]:
     """The k largest items of every (innermost) sequence in falling order, column by column.
 
     Parameters
@@ -227,6 +238,8 @@ def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
         How many, of all sequences or of each; not negative.  A shorter sequence gives all its items.
     largest : bool
         False for the least, in rising order.
+    level : int
+        See `reduce_sum`: the sequences of the result are those of this level, without the levels within.
 
     Returns
     -------
@@ -262,6 +275,8 @@ def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
     >>> values.data, places.data
     (array([5., 4., 1.]), array([1, 2, 0]))
     """
+    if level is not INNERMOST:
+        return at_level(topk, level, x, k, largest=largest)
     call, places = _topk(x, k, largest=largest)
     return TopK(call.run(), places)
 
@@ -271,6 +286,9 @@ def _topk_vjp(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[TopK[Any]
     call, places = _topk(*args, **options)
     values, pullback = call.vjp()
     return TopK(values, places), lambda dy: pullback(dy.values if isinstance(dy, TopK) else dy)
+
+
+by_level(keeps=False)(topk)
 
 
 def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
@@ -311,10 +329,11 @@ class Unique(NamedTuple, Generic[T]):
 
 
 @overload
-def unique(x: B, *, counts: Literal[False] = ...) -> B: ...
+def unique(x: B, *, counts: Literal[False] = ..., level: int = INNERMOST) -> B: ...
 @overload
-def unique(x: B, *, counts: Literal[True]) -> Unique[B]: ...
-def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
+def unique(x: B, *, counts: Literal[True], level: int = INNERMOST) -> Unique[B]: ...
+@by_level(keeps=False)
+def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[B]:
     """The distinct items of every (innermost) sequence in rising order.
 
     Parameters
@@ -323,6 +342,8 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
         Items of shape () or (1,).
     counts : bool
         Also say how often each is there.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -356,6 +377,8 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     >>> sf.unique(x, counts=True).counts.data
     array([1, 2, 2])
     """
+    if level is not INNERMOST:
+        return at_level(unique, level, x, counts=counts)
     own, result, _ = operand(x)
     wanted = flag(counts, "counts")
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:

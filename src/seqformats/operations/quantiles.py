@@ -16,6 +16,7 @@ from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.overlapping import apart
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, with_rule
 from ..launch.kernel import kernel
 from ..layout import Constants
@@ -150,8 +151,9 @@ def _known(levels: float | tuple[float, ...], interpolation: str) -> Quantiles:
 MEDIAN = Quantiles("median", 0.5)
 
 
+@by_level(keeps=False)
 @MEDIAN.of
-def reduce_median(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_median(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The median of every (innermost) sequence, column by column.
 
     Parameters
@@ -160,6 +162,8 @@ def reduce_median(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -191,14 +195,22 @@ def reduce_median(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_median(sf.Ragged(np.array([3, 9, 5, 4, 1]), [3, 0, 2]))
     array([5. , 0. , 2.5])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_median, level, x, empty=empty)
     return MEDIAN(x, empty)
 
 
 @overload
-def reduce_quantile(x: Nested, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Any: ...
+def reduce_quantile(
+    x: Nested, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO, level: int = INNERMOST
+) -> Any: ...
 @overload
-def reduce_quantile(x: Flat, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Array: ...
-def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Reduced:
+def reduce_quantile(
+    x: Flat, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO, level: int = INNERMOST
+) -> Array: ...
+def reduce_quantile(
+    x: Batch, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO, level: int = INNERMOST
+) -> Reduced:
     """Quantiles of every (innermost) sequence, column by column.
 
     Parameters
@@ -211,6 +223,8 @@ def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "line
         What a quantile is that lies between two items, as in NumPy and PyTorch.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -250,6 +264,8 @@ def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "line
     array([[3., 9.],
            [1., 4.]])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_quantile, level, x, q, interpolation=interpolation, empty=empty)
     return _of(q, interpolation)(x, empty)
 
 
@@ -258,3 +274,4 @@ def _prepared(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -
 
 
 with_rule(reduce_quantile, _prepared)
+by_level(keeps=False)(reduce_quantile)

@@ -18,6 +18,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import MOST, Structure, integers, whole
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
@@ -52,13 +53,16 @@ def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
 REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing)
 
 
+@by_level(keeps=True)
 @REVERSE.of
-def reverse(x: B) -> B:
+def reverse(x: B, *, level: int = INNERMOST) -> B:
     """Every (innermost) sequence from its end to its beginning.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -81,6 +85,8 @@ def reverse(x: B) -> B:
     >>> sf.reverse(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([3, 2, 1, 4])
     """
+    if level is not INNERMOST:
+        return at_level(reverse, level, x)
     enter = REVERSE.path.enter
     y: B = enter(x)
     return REVERSE.otherwise(x) if y is None else y

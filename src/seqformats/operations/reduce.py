@@ -16,6 +16,7 @@ from ..converters.convert import convert, restored, without_padding
 from ..errors import CHOICE, DTYPE, KIND, TOGETHER, said
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced, Weights
 from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
@@ -101,10 +102,10 @@ _BY_NAME = {name: record for record in REDUCTIONS.values() for name in (record.n
 
 
 @overload
-def reduce(x: Nested, kind: str, *, empty: Empty | None = None) -> Any: ...
+def reduce(x: Nested, kind: str, *, empty: Empty | None = None, level: int = INNERMOST) -> Any: ...
 @overload
-def reduce(x: Flat, kind: str, *, empty: Empty | None = None) -> Array: ...
-def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
+def reduce(x: Flat, kind: str, *, empty: Empty | None = None, level: int = INNERMOST) -> Array: ...
+def reduce(x: Batch, kind: str, *, empty: Empty | None = None, level: int = INNERMOST) -> Reduced:
     """A reduction by name, as Paddle's sequence_pool.
 
     Parameters
@@ -115,6 +116,8 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
         The name of the reduction, in any case: "sum" for `reduce_sum`, and so for each of them; "average" is the mean.
     empty : number or "raise", optional
         See `reduce_sum`; None for the default of the reduction.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -141,6 +144,8 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
     >>> sf.reduce(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1]), "max")
     array([2., 0., 3.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce, level, x, kind, empty=empty)
     record = _by_name(kind)
     return record(x, record.default if empty is None else empty)
 
@@ -163,6 +168,9 @@ def _reduce(args: tuple[object, ...], options: dict[str, object]) -> tuple[Reduc
     return given(*args, **options).vjp()  # type: ignore[arg-type]
 
 
+by_level(keeps=False)(reduce)
+
+
 # --- the functions ---------------------------------------------------------------------------------------------------
 
 
@@ -176,10 +184,10 @@ def _summed(record: Weighted) -> Callable[..., Call[Any]]:
 
 
 @overload
-def reduce_sum(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO) -> Any: ...
+def reduce_sum(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Any: ...
 @overload
-def reduce_sum(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO) -> Array: ...
-def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO) -> Reduced:
+def reduce_sum(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
+def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The sum of every (innermost) sequence.
 
     Parameters
@@ -187,10 +195,14 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
     weights : encoding, list of arrays, nested lists or array, optional
-        Floats, by which the items are multiplied before: over the same sequences, or an array with a row for each item
-        in the caller's order; one for an item, or one for each of its numbers.
+        Numbers, by which the items are multiplied before, or bools, a mask: over the same sequences, or an array with a
+        row for each item in the caller's order; one for an item, or one for each of its numbers.  NumPy's go with the
+        items of any library.
     empty : number or "raise"
         The result for an empty sequence, a value or "raise".
+    level : int
+        The level of a `LoD` or of nested lists whose sequences are reduced, each with all its rows, as in `convert`;
+        negative numbers count from the innermost level.
 
     Returns
     -------
@@ -203,7 +215,7 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     Raises
     ------
     TypeError
-        For dtypes without a sum, weights that are no floats, and complex numbers with weights.
+        For dtypes without a sum, weights that are no real numbers or bools, and complex numbers with weights.
     StructureError
         If a sequence is empty and ``empty="raise"``, and for weights that do not fit.
     DeviceError
@@ -222,7 +234,8 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     items is right to 1e-6 at any length, and no neighbour, thread or encoding changes a bit of it.  A NaN in a sequence
     gives NaN.
 
-    With weights the products are added up so, and kept nowhere; with gradients for both, the pullback gives a tuple.
+    With weights the products are added up so, and kept nowhere; the pullback gives a tuple, with None for weights that
+    are no floats.  NaN times a weight of 0 is NaN: `filter` leaves items out.
 
     Examples
     --------
@@ -234,6 +247,8 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     >>> sf.reduce_sum(x, weights=np.array([1.0, 0.5, 2.0]))
     array([2., 0., 6.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_sum, level, x, weights=weights, empty=empty)
     if weights is not None:
         return WEIGHTED_SUM(x, weights, empty)
     enter = SUM.path.enter
@@ -242,13 +257,14 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
 
 
 with_rule(reduce_sum, _summed(WEIGHTED_SUM))
+by_level(keeps=False, beside=("weights",))(reduce_sum)
 
 
 @overload
-def reduce_mean(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO) -> Any: ...
+def reduce_mean(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Any: ...
 @overload
-def reduce_mean(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO) -> Array: ...
-def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO) -> Reduced:
+def reduce_mean(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
+def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The mean of every (innermost) sequence.
 
     Parameters
@@ -259,6 +275,8 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
         See `reduce_sum`: the weighted sum is divided by the sum of the weights.
     empty : number or "raise"
         The result for an empty sequence, and where weights add up to 0.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -283,6 +301,8 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     array([[2.],
            [5.]])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_mean, level, x, weights=weights, empty=empty)
     if weights is not None:
         return WEIGHTED_MEAN(x, weights, empty)
     enter = MEAN.path.enter
@@ -291,10 +311,12 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
 
 
 with_rule(reduce_mean, _summed(WEIGHTED_MEAN))
+by_level(keeps=False, beside=("weights",))(reduce_mean)
 
 
+@by_level(keeps=False)
 @SQRT.of
-def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The sum of every (innermost) sequence, divided by the square root of its length.
 
     Parameters
@@ -303,6 +325,8 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -321,13 +345,16 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_sqrt(sf.Ragged(np.array([1.0, 2.0, 3.0, 2.0]), [4]))
     array([4.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_sqrt, level, x, empty=empty)
     enter = SQRT.path.enter
     y: Reduced = enter(x, empty)
     return SQRT.otherwise(x, empty) if y is None else y
 
 
+@by_level(keeps=False)
 @PROD.of
-def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
+def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
     """The product of every (innermost) sequence.
 
     Parameters
@@ -336,6 +363,8 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -368,13 +397,16 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     >>> sf.reduce_prod(sf.Ragged(np.array([2.0, 3.0, 4.0]), [2, 0, 1]))
     array([6., 1., 4.])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_prod, level, x, empty=empty)
     enter = PROD.path.enter
     y: Reduced = enter(x, empty)
     return PROD.otherwise(x, empty) if y is None else y
 
 
+@by_level(keeps=False)
 @LOGSUMEXP.of
-def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
+def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST, level: int = INNERMOST) -> Reduced:
     """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.
 
     Parameters
@@ -383,6 +415,8 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
         The batch, items of any shape.
     empty : number or "raise"
         The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -413,6 +447,8 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
+    if level is not INNERMOST:
+        return at_level(reduce_logsumexp, level, x, empty=empty)
     enter = LOGSUMEXP.path.enter
     y: Reduced = enter(x, empty)
     return LOGSUMEXP.otherwise(x, empty) if y is None else y

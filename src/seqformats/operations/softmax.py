@@ -12,6 +12,7 @@ from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
 from . import pieces
@@ -81,14 +82,18 @@ def _log_softmax_second_order(x: Encoding, dy: Encoding) -> Any:
 SOFTMAX, LOG_SOFTMAX = _Softmax(0, _softmax_second_order), _Softmax(1, _log_softmax_second_order)
 
 
+@by_level(keeps=True)
 @SOFTMAX.of
-def softmax(x: B) -> B:
+def softmax(x: B, *, level: int = INNERMOST) -> B:
     """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
+    level : int
+        The level of a `LoD` or of nested lists along whose sequences it goes, each with all its rows, as in `convert`;
+        negative numbers count from the innermost level.  The levels of the result are those of `x`.
 
     Returns
     -------
@@ -116,19 +121,24 @@ def softmax(x: B) -> B:
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([0., 1., 1.])
     """
+    if level is not INNERMOST:
+        return at_level(softmax, level, x)
     enter = SOFTMAX.path.enter
     y: B = enter(x)
     return SOFTMAX.otherwise(x) if y is None else y
 
 
+@by_level(keeps=True)
 @LOG_SOFTMAX.of
-def log_softmax(x: B) -> B:
+def log_softmax(x: B, *, level: int = INNERMOST) -> B:
     """The logarithm of `softmax`, without its loss of small numbers.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -152,6 +162,8 @@ def log_softmax(x: B) -> B:
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([-900.,    0.,    0.])
     """
+    if level is not INNERMOST:
+        return at_level(log_softmax, level, x)
     enter = LOG_SOFTMAX.path.enter
     y: B = enter(x)
     return LOG_SOFTMAX.otherwise(x) if y is None else y
@@ -181,14 +193,17 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
 CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True)
 
 
+@by_level(keeps=True)
 @CUMSUM.of
-def cumsum(x: B) -> B:
+def cumsum(x: B, *, level: int = INNERMOST) -> B:
     """The running sum along every (innermost) sequence, column by column.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -217,6 +232,8 @@ def cumsum(x: B) -> B:
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([1, 3, 6, 4])
     """
+    if level is not INNERMOST:
+        return at_level(cumsum, level, x)
     enter = CUMSUM.path.enter
     y: B = enter(x)
     return CUMSUM.otherwise(x) if y is None else y

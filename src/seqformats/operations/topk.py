@@ -14,7 +14,8 @@ from ..formats import Encoding
 from ..formats.annotations import Integers
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Pieces, Structure, integers
-from ..gradients.operation import Call, Pullback, linear, operation, to_be_summed
+from ..gradients.levels import INNERMOST, at_level, by_level
+from ..gradients.operation import Call, Pullback, linear, to_be_summed, with_rule
 from ..launch.kernel import kernel
 from ..layout import Constants, Layout
 from . import pieces
@@ -29,11 +30,10 @@ _NONE: Array = frozen(np.zeros(0, np.int64))
 
 
 @overload
-def topk_mean(x: Nested, topks: Integers | int) -> Any: ...
+def topk_mean(x: Nested, topks: Integers | int, *, level: int = INNERMOST) -> Any: ...
 @overload
-def topk_mean(x: Flat, topks: Integers | int) -> Array: ...
-@operation
-def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
+def topk_mean(x: Flat, topks: Integers | int, *, level: int = INNERMOST) -> Array: ...
+def topk_mean(x: Batch, topks: Integers | int, *, level: int = INNERMOST) -> Reduced:
     """The means of the k largest items of every (innermost) sequence, column by column, for several k.
 
     Parameters
@@ -42,6 +42,8 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
         The batch, items of any shape.
     topks : int or integers
         Each k, at least 1.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -73,6 +75,13 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     array([[5. , 4.5],
            [1. , 0.5]])
     """
+    if level is not INNERMOST:
+        return at_level(topk_mean, level, x, topks)
+    return _mean_of_largest(x, topks).run()
+
+
+def _mean_of_largest(x: Batch, topks: Integers | int) -> Call[Reduced]:
+    """`topk_mean` with its gradient."""
     own, result_of, gradient = to_be_summed(operand_of_reduction(x))
     name = name_of(own)
     floats, result = in_floats(name, "a mean of the largest")
@@ -115,6 +124,10 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     return Call(own, rule, result_of, gradient)
 
 
+with_rule(topk_mean, _mean_of_largest)
+by_level(keeps=False)(topk_mean)
+
+
 def largest_of(
     library: Library,
     data: Array,
@@ -148,16 +161,19 @@ def largest_of(
 
 
 @overload
-def argmax(x: Nested) -> Any: ...
+def argmax(x: Nested, *, level: int = INNERMOST) -> Any: ...
 @overload
-def argmax(x: Flat) -> Array: ...
-def argmax(x: Batch) -> Reduced:
+def argmax(x: Flat, *, level: int = INNERMOST) -> Array: ...
+@by_level(keeps=False)
+def argmax(x: Batch, *, level: int = INNERMOST) -> Reduced:
     """The place in its (innermost) sequence of the first of the largest items, column by column.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -187,20 +203,25 @@ def argmax(x: Batch) -> Reduced:
     >>> sf.argmax(sf.Ragged(np.array([3, 4, 4]), [3, 0]))
     array([ 1, -1])
     """
+    if level is not INNERMOST:
+        return at_level(argmax, level, x)
     return _place_of(MAX, x)
 
 
 @overload
-def argmin(x: Nested) -> Any: ...
+def argmin(x: Nested, *, level: int = INNERMOST) -> Any: ...
 @overload
-def argmin(x: Flat) -> Array: ...
-def argmin(x: Batch) -> Reduced:
+def argmin(x: Flat, *, level: int = INNERMOST) -> Array: ...
+@by_level(keeps=False)
+def argmin(x: Batch, *, level: int = INNERMOST) -> Reduced:
     """The place in its (innermost) sequence of the first of the least items, column by column.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -228,6 +249,8 @@ def argmin(x: Batch) -> Reduced:
     >>> sf.argmin(sf.Ragged(np.array([4, 3, 3]), [3, 0]))
     array([ 1, -1])
     """
+    if level is not INNERMOST:
+        return at_level(argmin, level, x)
     return _place_of(MIN, x)
 
 

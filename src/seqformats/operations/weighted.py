@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, operand_beside, to_be_summed
+from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, to_be_summed
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
@@ -56,7 +56,7 @@ class Weighted:
         if empty is not self.record.default:
             check_empty(own._structure, empty)
         each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
-        call = _Weighing(self.record, self.mode, made, each)
+        call = WeightedSums(self.record, self.mode, made, each)
 
         def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
             z, w = operands
@@ -78,6 +78,10 @@ class Weighted:
         )
 
 
+def WITHOUT_SLOPES(_: Encoding) -> None:
+    """The gradient of weights that are no floats: None."""
+
+
 def weights_of(weights: Weights, x: Encoding) -> Operand:
     """Weights for the items of `x` as an encoding: given so, or as an array ``(rows,)`` or ``(rows, *item)``."""
     if is_array(weights):
@@ -90,9 +94,12 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         lengths = found.own._structure.lengths
         if not found.own._structure.same_lengths(x._structure):
             raise UNLIKE(f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}")
+    if type(found.own._sample()) is np.ndarray:
+        found = brought_beside(found, x._sample())
     own = found.own
     if len(own._shape) != own._lead and own.item_shape != x.item_shape:
-        raise SHAPE(f"weights have item shape {own.item_shape}, but must have () or {x.item_shape}, that of x")
+        either = f"() or {x.item_shape}, that of x" if x.item_shape else "()"
+        raise SHAPE(f"weights have item shape {own.item_shape}, but must have {either}")
     library, theirs = library_of(x._sample()), library_of(own._sample())
     nothing = not own.rows and not isinstance(weights, Encoding)  # a bare list without items has no dtype of its own
     if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
@@ -102,16 +109,19 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     if theirs is not library or (library is not NUMPY and own.device != x.device):
         raise DEVICES(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
     name = library.dtype_name(own._dtype)
-    if not name.startswith(("float", "bfloat")) and not (nothing and not name.startswith("complex")):
+    if name.startswith(("float", "bfloat")) or (nothing and not name.startswith("complex")):
+        return found
+    if name != "bool" and not name.startswith(("int", "uint")):
         raise DTYPE(f"weights have dtype {name}; give them a float dtype")
-    return found
+    made = means(library.dtype_name(x._dtype)).made  # a mask or counts, which have no gradient
+    return Operand(own._with([library.astype(leaf, made) for leaf in own._leaves()]), found.result, WITHOUT_SLOPES)
 
 
-class _Weighing:
+class WeightedSums:
     """One weighted sum, or mean, whose arguments have been checked."""
 
-    def __init__(self, record: Reduction, mode: int, made: str, each: bool) -> None:
-        self.record, self.mode, self.made = record, mode, made
+    def __init__(self, record: Reduction | None, mode: int, made: str, each: bool) -> None:
+        self.record, self.mode, self.made = record, mode, made  # None: nothing is asked for empty sequences
         self.own = int(each)  # has every number of an item a weight of its own?
 
     def calculate(self, z: Encoding, w: Encoding, back: bool) -> tuple[Array, Array, Pullback | None]:
@@ -153,6 +163,7 @@ class _Weighing:
 
     def finished(self, values: Array, totals: Array, structure: Structure, empty: Empty) -> Array:
         """The result, with `empty` where there is no item, or where weights of a mean add up to zero."""
+        assert self.record is not None
         if self.mode == SUM or not math.prod(values.shape):
             return self.record.finished(values, structure, empty)
         if empty is self.record.default:

@@ -243,17 +243,17 @@ def each_row(x: Any, numbers: torch.Tensor) -> torch.Tensor:
     return torch.repeat_interleave(numbers, lengths(x), output_size=rows(x))
 
 
-def position_ids(x: Any, start: Any = 0, *, layout: bool = False) -> torch.Tensor:
+def position_ids(x: Any, start: Any = 0, *, layout: bool = False, level: int = -1) -> torch.Tensor:
     """`seqformats.position_ids`."""
-    if layout or not isinstance(start, int):
+    if layout or level != -1 or not isinstance(start, int):
         no_layout()
     places = torch.arange(rows(x)) - each_row(x, offsets(x)[:-1]) + start
     return places.to(x.data.device)
 
 
-def segment_ids(x: Any, *, layout: bool = False) -> torch.Tensor:
+def segment_ids(x: Any, *, layout: bool = False, level: int = -1) -> torch.Tensor:
     """`seqformats.segment_ids`."""
-    if layout:
+    if layout or level != -1:
         no_layout()
     return each_row(x, torch.arange(count(x))).to(x.data.device)
 

@@ -1,0 +1,257 @@
+"""`level=` of operations along sequences, against plain Python over the sequences of that level."""
+
+import math
+from itertools import accumulate
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from checks import filled_like, noise, rows, structure_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+
+every_kind = pytest.mark.parametrize("kind", [sf.LoD, list], ids=oracle.format_name)
+FLOAT = [np.dtype("f8")]
+
+
+def softmax(column):
+    total = math.fsum(math.exp(number - max(column)) for number in column)
+    return [math.exp(number - max(column)) / total for number in column]
+
+
+def shift(column, by):
+    return [column[t - by] if 0 <= t - by < len(column) else -1.0 for t in range(len(column))]
+
+
+def largest(column, k):
+    """The places of the largest, the first of equal ones first."""
+    return sorted(range(len(column)), key=lambda t: -column[t])[:k]
+
+
+def reduced(record):
+    return lambda column: column[record.pick(column)] if record.pick else float(record.calculate(column))
+
+
+# Operation, options, and what it makes of a column: a list as long, or (below) a number, or a list of any length.
+EACH = {
+    "softmax": (sf.softmax, {}, softmax),
+    "log_softmax": (sf.log_softmax, {}, lambda column: [math.log(number) for number in softmax(column)]),
+    "cumsum": (sf.cumsum, {}, lambda column: list(accumulate(column))),
+    "reverse": (sf.reverse, {}, lambda column: column[::-1]),
+    "shift": (sf.shift, {"by": 2, "fill": -1.0}, lambda column: shift(column, 2)),
+    "sort": (sf.sort, {}, sorted),
+    "argsort": (sf.argsort, {}, lambda column: sorted(range(len(column)), key=lambda t: column[t])),
+    "position_ids": (sf.position_ids, {"layout": True, "start": 3}, lambda column: range(3, 3 + len(column))),
+}
+ROWS = {
+    f"reduce_{name}": (getattr(sf, f"reduce_{name}"), {}, reduced(record)) for name, record in oracle.REDUCTIONS.items()
+}
+ROWS |= {
+    "reduce": (sf.reduce, {"kind": "Max"}, max),
+    "reduce_quantile": (sf.reduce_quantile, {"q": 0.25}, lambda column: oracle.quantile(column, 0.25)),
+    "topk_mean": (sf.topk_mean, {"topks": 2}, lambda column: sum(sorted(column)[-2:]) / 2),
+    "argmax": (sf.argmax, {}, oracle.first_largest),
+    "argmin": (sf.argmin, {}, oracle.first_least),
+}
+PARTS = {
+    "topk": (lambda *a, **o: sf.topk(*a, **o).values, {"k": 3}, lambda column: sorted(column, reverse=True)[:3]),
+    "topk.places": (lambda *a, **o: sf.topk(*a, **o).places, {"k": 3}, lambda column: largest(column, 3)),
+}
+EMPTY = {"reduce_logsumexp": -math.inf, "reduce_prod": 1, "reduce_all": 1, "argmax": -1, "argmin": -1}
+
+
+def drawn(data, kind, shapes):
+    """A batch of small whole numbers, its truth, and one of its levels."""
+    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT, shapes=shapes))
+    x = filled_like(x, data.draw(st.integers(0, 9)), "f8")
+    truth = oracle.read(x)
+    return x, truth, data.draw(st.integers(-truth.levels, truth.levels - 1))
+
+
+def of_columns(function, items, shape):
+    """`function` of each column of some items, as an array ``(length, *item)``."""
+    columns = np.array([item if shape else item.flat[0] for item in items], float).reshape(len(items), -1)
+    made = [function(columns[:, j].tolist()) for j in range(columns.shape[1])]
+    return np.array(made, float).T.reshape(-1, *shape)
+
+
+def of_sequences(function, truth, level, shape, empty=None):
+    """All rows of that, sequence by sequence, and a row of `empty` for each sequence without items, if it is given."""
+    none = np.zeros((0, *shape)) if empty is None else np.full((1, *shape), float(empty))
+    made = [of_columns(function, items, shape) if items else none for items in truth.sequences(level)]
+    return np.concatenate([np.zeros((0, *shape)), *made])
+
+
+@pytest.mark.parametrize("name", EACH)
+@every_kind
+@given(data=st.data())
+def test_each_item_has_a_result(arrays, kind, name, data):
+    x, truth, level = drawn(data, kind, [(), (2,)])
+    operation, options, function = EACH[name]
+    found = arrays.on(operation)(x, **options, level=level)
+    assert structure_of(found)[:2] == structure_of(x)[:2]
+    wanted = of_sequences(function, truth, level, () if name == "position_ids" else truth.item_shape)
+    np.testing.assert_allclose(rows(found).astype(float), wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*ROWS, *PARTS])
+@every_kind
+@given(data=st.data())
+def test_levels_below_are_dropped(arrays, kind, name, data):
+    x, truth, level = drawn(data, kind, [(), (2,)])
+    operation, options, function = (ROWS | PARTS)[name]
+    found = arrays.on(operation)(x, **options, level=level)
+    k, empty = level % truth.levels, None
+    if name in ROWS:
+        one, empty = function, EMPTY.get(name, 0)
+        function = lambda column: [one(column)]  # noqa: E731
+    wanted = of_sequences(function, truth, level, truth.item_shape, empty)
+    if k or name in PARTS:
+        assert isinstance(found, list if kind is list else sf.LoD)
+        counts = oracle.read(found).counts()
+        assert counts[:k] == truth.counts()[: min(k, len(counts))]  # lists without items have as many as they show
+        found = rows(found)
+    np.testing.assert_allclose(np.asarray(found, float).reshape(wanted.shape), wanted, rtol=1e-9, atol=1e-12)
+
+
+@every_kind
+@given(data=st.data())
+def test_what_is_of_sequences_goes_to_those_of_the_level(arrays, kind, data):
+    x, truth, level = drawn(data, kind, [()])
+    lengths = [len(items) for items in truth.sequences(level)]
+    ids = np.repeat(np.arange(len(lengths)), lengths)
+    found = arrays.on(sf.segment_ids)(x, level=level)
+    assert found.tolist() == ids.tolist()
+    laid = arrays.on(sf.segment_ids)(x, level=level, layout=True)
+    assert structure_of(laid)[:2] == structure_of(x)[:2]
+    values = np.arange(10.0, 10 + len(lengths))
+    spread = arrays.on(sf.expand_as)(values, x, level=level)
+    assert structure_of(spread)[:2] == structure_of(x)[:2]
+    assert rows(spread).tolist() == values[ids].tolist()
+    starts = np.arange(len(lengths))
+    assert arrays.on(sf.position_ids)(x, starts, level=level).tolist() == [
+        i + t for i, n in enumerate(lengths) for t in range(n)
+    ]
+    moved = arrays.on(sf.shift)(x, starts, -1.0, level=level)
+    wanted = [v for i, items in enumerate(truth.sequences(level)) for v in shift([float(item) for item in items], i)]
+    assert rows(moved).tolist() == wanted
+
+
+@pytest.mark.parametrize("operation", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
+@every_kind
+@given(data=st.data())
+def test_weights(arrays, kind, operation, data):
+    """As a batch with the levels of x, over the sequences of the level, or in an array: all one result and gradient."""
+    x, truth, level = drawn(data, kind, [()])
+    weights = filled_like(x, 7, "f8")
+    flat = truth.at(level)
+    alone = sf.Ragged(flat.data(), flat.lengths()), sf.Ragged(rows(weights), flat.lengths())
+    wanted, back = sf.vjp(operation, alone[0], weights=alone[1])
+    slopes = np.arange(1.0, 1 + len(wanted))
+    for mass in (weights, alone[1], rows(weights)):
+        found, pull = arrays.vjp(operation, x, weights=mass, level=level)
+        assert np.array_equal(np.asarray(found if level % truth.levels == 0 else rows(found)).reshape(-1), wanted)
+        dy = (
+            slopes if level % truth.levels == 0 else sf.LoD.from_lengths(slopes, truth.counts()[: level % truth.levels])
+        )
+        for part, right in zip(pull(dy), back(slopes), strict=True):
+            assert np.array_equal(part if isinstance(part, np.ndarray) else rows(part), right.data)
+
+
+GRADIENTS = [*EACH.values(), *[call for name, call in ROWS.items() if name[:3] != "arg"]]
+GRADIENTS = {o.__name__: (o, options) for o, options, _ in GRADIENTS if o not in (sf.argsort, sf.position_ids)}
+NONE = [f"reduce_{name}" for name in ("count", "nunique", "any", "all")]
+
+
+@pytest.mark.parametrize("name", [name for name in GRADIENTS if name not in NONE] + ["topk"])
+@every_kind
+@given(data=st.data())
+def test_gradients(arrays, kind, name, data):
+    """Those of the sequences alone."""
+    x, truth, level = drawn(data, kind, [()])
+    operation, options = GRADIENTS.get(name, (sf.topk, {"k": 2}))
+    flat = truth.at(level)
+    wanted, back = sf.vjp(operation, sf.Ragged(flat.data(), flat.lengths()), **options)
+    vjp = sf.vjp if name == "topk" else arrays.vjp  # which brings no named tuples down
+    found, pull = vjp(operation, x, **options, level=level)
+    wanted, found = (wanted.values, found.values) if name == "topk" else (wanted, found)
+    slopes = noise(wanted, 3)
+    dx = back(slopes)
+    if isinstance(found, (sf.LoD, list)):
+        dy = sf.LoD(rows(slopes) if not isinstance(slopes, np.ndarray) else slopes, sf.convert(found, sf.LoD).lod)
+        if kind is list and not rows(found).size:
+            return  # lists without items say too little
+        slopes = dy
+    got = pull(slopes)
+    assert structure_of(got)[:2] == structure_of(x)[:2]
+    np.testing.assert_allclose(rows(got), dx.data, atol=1e-12)
+
+
+def test_gradients_of_rows_that_are_spread():
+    x = sf.LoD(np.zeros(7), [[0, 2, 3], [0, 2, 4, 7]])
+    y, pull = sf.vjp(sf.expand_as, np.array([1.0, 2.0]), x, level=0)
+    assert pull(y).tolist() == [4.0, 6.0]
+
+
+def test_no_rows_move():
+    x = sf.LoD(np.arange(7.0), [[0, 2, 3], [0, 2, 4, 7]])
+    data = x.data
+    assert sf.softmax(x, level=0).lod[0].tolist() == [0, 2, 3]
+    assert x.data is data
+
+
+TAKING = {operation.__name__: operation for operation, *_ in [*EACH.values(), *ROWS.values()]}
+TAKING |= {"topk": sf.topk, "unique": sf.unique, "segment_ids": sf.segment_ids}
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_other_levels(name):
+    """The innermost one by another name, that of a batch with one level, and those that are not there."""
+    operation = TAKING[name]
+    args = {"shift": (1,), "topk": (2,), "topk_mean": (2,), "reduce_quantile": (0.5,), "reduce": ("sum",)}.get(name, ())
+    one, two = sf.Ragged(np.arange(3.0), [2, 1]), sf.LoD(np.arange(3.0), [[0, 2], [0, 2, 3]])
+    for x, level in ((one, 0), (one, np.int64(-1)), (two, 1), (sf.convert(one, list), 0), ([], 3)):
+        found, plain = operation(x, *args, level=level), operation(x, *args)
+        assert str(found) == str(plain)
+    for x, level, kind in ((one, 1, IndexError), (two, 2, IndexError), (two, -3, IndexError), (two, 0.0, TypeError)):
+        with pytest.raises(kind, match="level"):
+            operation(x, *args, level=level)
+        with pytest.raises((kind, TypeError), match="level|gradient"):
+            sf.vjp(operation, x, *args, level=level)
+
+
+def test_levels_of_lengths():
+    assert sf.segment_ids([2, 1], level=0).tolist() == [0, 0, 1]
+    with pytest.raises(IndexError, match="lengths are those of one level"):
+        sf.position_ids(np.array([2, 1]), level=1)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["softmax", "reduce_mean", "topk"])
+def test_tensors_stay_in_their_graph(name):
+    torch = pytest.importorskip("torch")
+    operation = {"topk": lambda x, level: sf.topk(x, 2, level=level).values}.get(name, getattr(sf, name))
+
+    def loss(data):
+        y = operation(sf.LoD(data, [[0, 2, 3], [0, 2, 4, 7]]), level=0)
+        return y if isinstance(y, torch.Tensor) else y.data
+
+    data = torch.randn(7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(loss, data)
+    assert torch.autograd.gradgradcheck(loss, data)
+    flat = operation(sf.Ragged(data, [4, 3]), level=-1)
+    assert torch.equal(loss(data), flat if isinstance(flat, torch.Tensor) else flat.data)
+
+
+@pytest.mark.jax
+def test_levels_in_programs():
+    jax = pytest.importorskip("jax")
+    x = sf.LoD(np.arange(7.0), [[0, 2, 3], [0, 2, 4, 7]])
+    there = sf.to(x, "jax")
+    assert np.allclose(jax.jit(lambda z: sf.cumsum(z, level=0).data)(there), sf.cumsum(x, level=0).data)
+    slopes = jax.grad(lambda z: (sf.reduce_mean(z, level=0) ** 2).sum())(there)
+    _, back = sf.vjp(sf.reduce_mean, x, level=0)
+    assert np.allclose(slopes.data, back(2 * sf.reduce_mean(x, level=0)).data)
