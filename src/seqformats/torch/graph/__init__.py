@@ -28,7 +28,7 @@ from . import batches, functions, ops
 from .outside import functions_of, leave_alone, left_alone, with_pullback
 
 FOLLOWED = {"__init__", "__post_init__", "__len__", "dtype", "rows", "item_shape", "max_length", "device"}
-"""What the compiler follows of `Ragged` and `Masked`, or has in versions of its own."""
+"""Names that the compiler follows of `Ragged` and `Masked`, or has in versions of its own."""
 AFTER = {"vjp": with_pullback, "lengths": batches.alone, "Ragged.offsets": batches.alone, "_with_gradient": left_alone}
 AFTER["Wrapper.with_gradient"] = with_pullback
 

@@ -69,7 +69,7 @@ for _name, _read in {
 
 
 def held(x: Any) -> bool:
-    """Can a graph hold it?"""
+    """Ask: can a graph hold it?"""
     if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
         return False
     structure = x._structure
@@ -118,12 +118,12 @@ def _most(x: Any, name: str, least: int) -> Any:
 
 
 def same_structure(x: Any, y: Any) -> bool:
-    """Is the structure of both known to be one?"""
+    """Ask: is the structure of both known to be one?"""
     return x._structure is y._structure
 
 
 def lengths(x: Any) -> torch.Tensor:
-    """In the caller's order."""
+    """Lengths in the caller's order."""
     return torch.ops.seqformats.lengths.default(offsets(x))
 
 
@@ -230,12 +230,12 @@ def new(kind: Any, *args: Any, **options: Any) -> Any:  # noqa: ARG001  what a c
 
 
 def empty(kind: Any) -> Any:
-    """Nothing is in it yet."""
+    """Make an encoding with nothing in it."""
     return object.__new__(kind)
 
 
 def empty_in_graph(kind: Any) -> Any:
-    """The same with its structure, since a graph hands out objects in the order in which they have been made."""
+    """Make it with its structure, since a graph hands out objects in the order in which they have been made."""
     structure = object.__new__(Found)
     x = object.__new__(kind)
     object.__setattr__(x, "_structure", structure)

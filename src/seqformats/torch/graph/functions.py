@@ -1,4 +1,4 @@
-"""What this library does while a graph is made of a model: functions that PyTorch's compiler reads in place of others.
+"""Functions that PyTorch's compiler reads in place of those of this library, while it makes a graph of a model.
 
 They are written for that reader: encodings are what it takes for one (see `tracing`), sizes may be symbols, and what
 cannot be said in a graph gives up, so that the graph ends there and goes on behind it.  A graph that ends within a
@@ -234,7 +234,7 @@ def number_of_each(x: Any) -> Any:
 
 
 def count(x: Any) -> Any:
-    """How many sequences."""
+    """Count the sequences."""
     return offsets(x).shape[0] - 1
 
 
@@ -302,7 +302,7 @@ def varlen_of(q: Any, k: Any = None, *, names: str = "flash_attn", max_as: str =
 
 
 def call_wrapped(wrapper: Any, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What a wrapped function does; see `wrapping.wrapper`."""
+    """Do what a wrapped function does; see `wrapping.wrapper`."""
     if wrapper.backprop:
         no_wrapper()
     return wrapping(wrapper.To, wrapper.rows, wrapper.options, fn, args, kwargs)
@@ -337,7 +337,7 @@ def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: An
 
 
 def back(y: Any, seen: Any, first: Any) -> Any:
-    """What a function returned, as the caller gets it."""
+    """Give what a function returned as the caller gets it."""
     if isinstance(y, torch.Tensor):
         if y.shape[: seen._lead] != seen.data.shape[: seen._lead]:
             no_wrapper()
@@ -367,7 +367,7 @@ def with_kind(To: Any, bare: bool) -> Callable[..., Any]:
 
 
 def node(name: str) -> Callable[..., Any]:
-    """What is read in place of a public function that becomes a node."""
+    """Make what is read in place of a public function that becomes a node."""
 
     def read(*args: Any, **options: Any) -> Any:
         return call(name, *args, **options)

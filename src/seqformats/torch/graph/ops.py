@@ -71,7 +71,7 @@ class Part(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a call gives."""
+    """Results of a call."""
 
     parts: tuple[Part, ...]
     several: bool  # is it a tuple?
@@ -88,12 +88,12 @@ class Parsed(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """What becomes of the structure."""
+        """Say what becomes of the structure."""
         return STRUCTURES[self.name]
 
     @property
     def keeps(self) -> bool:
-        """Has a batch that it gives the structure of an argument?"""
+        """Ask: has a batch that it gives the structure of an argument?"""
         return self.rule in ("same", "like")
 
     @property
@@ -200,7 +200,7 @@ def parts_of(y: Any) -> Sequence[Any]:
 
 
 def part_of(call: Parsed, y: Any, structure: Structure) -> Part:
-    """What a result is; TypeError for what a graph cannot hold."""
+    """Describe a result; TypeError for what a graph cannot hold."""
     if isinstance(y, torch.Tensor) and y.dim() and (call.rule != "rows" or y.shape[0] == structure.n):
         return Part("", "right", y.dtype, tuple(y.shape[1:]))
     if type(y).__name__ in KINDS and (call.rule != "same" or y._structure.same_lengths(structure)):
@@ -209,7 +209,7 @@ def part_of(call: Parsed, y: Any, structure: Structure) -> Part:
 
 
 def trial(call: Parsed, lengths: list[int]) -> Result:
-    """What a call gives on a small batch, and how many tensors have a gradient."""
+    """Find what a call gives on a small batch, and how many tensors have a gradient."""
     structure = Structure.of_lengths(np.array(lengths))
     n, width = structure.n, structure.longest + 1
     leads = {"Masked": (n, width), "Padded": (width, n)}
@@ -236,7 +236,7 @@ def trial(call: Parsed, lengths: list[int]) -> Result:
 
 @functools.lru_cache(1024)
 def result_of(text: str) -> Result:
-    """What a call gives, by two trials; an error of the function where it takes no such arguments.
+    """Find what a call gives, by two trials; an error of the function where it takes no such arguments.
 
     In a thread of its own: what PyTorch does to tensors while it traces a program it does in the thread that traces.
     """
@@ -361,7 +361,7 @@ def pullback_fake(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes:
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: ARG001
-    """What the gradient needs."""
+    """Keep what the gradient needs."""
     tensors, ctx.sizes, ctx.text = inputs
     ctx.save_for_backward(*tensors)
 
@@ -400,7 +400,7 @@ def offsets_fake(lengths: Tensor, rows: int, n: int = -1, width: int = -1) -> Te
 
 
 def lengths_real(offsets: Tensor) -> Tensor:
-    """How long the sequences between offsets are, of which the graph may not know how many there are."""
+    """Lengths of the sequences between offsets, of which the graph may not know how many there are."""
     return offsets.diff()
 
 

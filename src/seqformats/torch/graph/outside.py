@@ -1,4 +1,4 @@
-"""What is done outside of graphs: PyTorch's compiler leaves alone what this library does by itself.
+"""Calls outside of graphs: PyTorch's compiler leaves alone what this library does by itself.
 
 The compiler follows whatever Python a model runs, and goes on behind the end of a graph, so it would follow the library
 to its kernels.  `torch.compiler.disable` gives functions that it leaves alone, with all that they call.  Each function
@@ -80,7 +80,7 @@ def leave_alone(
 
 
 def with_pullback(found: tuple[Any, Any]) -> tuple[Any, Any]:
-    """What `vjp` gives, with a pullback that the compiler leaves alone too."""
+    """Give what `vjp` gives with a pullback that the compiler leaves alone too."""
     y, pull = found
     return y, torch.compiler.disable(pull) if inspect.isfunction(pull) else pull
 
@@ -92,7 +92,7 @@ def left_alone(function: Any) -> Any:
 
 
 def functions_of(kind: type) -> Iterator[Any]:
-    """What is called from outside among the functions that a class of this library defines, or inherits from others."""
+    """Yield functions of a class of this library that are called from outside, and those that it inherits."""
     for owner in kind.__mro__:
         if owner.__module__.startswith("seqformats."):
             for name, found in vars(owner).items():
