@@ -711,6 +711,16 @@ def linear_cross_entropy(b):
     return b.x, weight, sf.Ragged(b.rng.integers(0, 5, len(b.data)), b.lengths)
 
 
+@differentiable(sf.embedding_bag)
+def embedding_bag(b):
+    if b.data.dtype.name not in ("float32", "float64") or not len(b.data):
+        return None
+    ids = encoded(b.rng, b.rng.integers(0, len(b.data), b.lengths.sum()), b.lengths)
+    weights = b.rng.random(int(b.lengths.sum())).astype(b.data.dtype)
+    mode = ["sum", "mean", "max"][b.rng.integers(3)]
+    return b.data, ids, None if mode == "max" else weights, mode
+
+
 @call
 def recurrences(b):
     if b.data.dtype.kind in "cUSM":

@@ -565,6 +565,13 @@ CALLS = {
     "linear_cross_entropy": lambda rng: sf.linear_cross_entropy(
         given(rng, batch), given(rng, array), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
     ),
+    "embedding_bag": lambda rng: sf.embedding_bag(
+        given(rng, array),
+        given(rng, batch),
+        given(rng, pick(rng, [lambda rng: None, batch, array])),
+        given(rng, lambda rng: pick(rng, ["sum", "mean", "max"])),
+        sparse=given(rng, lambda rng: False),
+    ),
     "recurrence": lambda rng: sf.recurrence(
         given(rng, batch),
         given(rng, pick(rng, [batch, small, array])),

@@ -267,6 +267,13 @@ CALLS = {
     "cer": lambda: {"references": ["abc"], "hypotheses": ["abd"]},
     "edits": lambda: {"references": ids(), "hypotheses": ids()},
     "wer": lambda: {"references": ["a b"], "hypotheses": ["a c"]},
+    "embedding_bag": lambda: {
+        "table": np.arange(200.0).reshape(100, 2),
+        "ids": ids(),
+        "weights": None,
+        "mode": "sum",
+        "sparse": False,
+    },
     "equal": lambda: {"a": x(), "b": x(), "equal_nan": False},
     "erase": lambda: {"x": ids(), "tokens": [1, 2]},
     "expand": lambda: {"x": x(), "like": levels(), "level": -1, "out": None},

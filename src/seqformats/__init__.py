@@ -81,6 +81,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.cut import cut, shift, truncate, truncate_pair
     from .operations.distance import levenshtein
     from .operations.dot_attention import attention
+    from .operations.embedding_bag import embedding_bag
     from .operations.error_rates import EditCounts, cer, edits, wer
     from .operations.expand import expand, expand_as, repeat
     from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
@@ -209,6 +210,7 @@ __all__ = [
     "doctor",
     "edits",
     "ema",
+    "embedding_bag",
     "equal",
     "erase",
     "expand",
@@ -360,6 +362,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
+    "embedding_bag": "operations.embedding_bag",
     "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
