@@ -98,6 +98,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.order import TopK, Unique, argsort, sort, topk, unique
     from .operations.own import kernel
     from .operations.packing import Packs, pack, pack_bins
+    from .operations.pairwise import maxsim, pairwise_dot
     from .operations.pick import gather
     from .operations.put_back import masked_scatter, put_sequences
     from .operations.quantiles import reduce_median, reduce_quantile
@@ -243,6 +244,7 @@ __all__ = [
     "mask",
     "mask_tokens",
     "masked_scatter",
+    "maxsim",
     "merge_asof",
     "minimum_bayes_risk",
     "model_inputs",
@@ -252,6 +254,7 @@ __all__ = [
     "operation",
     "pack",
     "pack_bins",
+    "pairwise_dot",
     "position_ids",
     "put_sequences",
     "recurrence",
@@ -404,6 +407,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "mask_tokens": "operations.masking",
     "masked_scatter": "operations.put_back",
     "merge_asof": "operations.search",
+    "maxsim": "operations.pairwise",
     "minimum_bayes_risk": "operations.risk",
     "model_inputs": "operations.model_inputs",
     "nest": "operations.levels",
@@ -411,6 +415,7 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "operation": "gradients.own",
     "pack": "operations.packing",
     "pack_bins": "operations.packing",
+    "pairwise_dot": "operations.pairwise",
     "position_ids": "operations.attention",
     "put_sequences": "operations.put_back",
     "recurrence": "operations.recurrence",

@@ -57,7 +57,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy"}
+OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy", "map_sequences", "maxsim", "pairwise_dot"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 
