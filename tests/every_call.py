@@ -711,6 +711,28 @@ def linear_cross_entropy(b):
     return b.x, weight, sf.Ragged(b.rng.integers(0, 5, len(b.data)), b.lengths)
 
 
+@differentiable(sf.pairwise_dot)
+def pairwise_dot(b):
+    return (b.x, sf.reverse(b.x)) if b.data.ndim == 2 and b.data.dtype.kind == "f" else None
+
+
+@differentiable(sf.maxsim)
+def maxsim(b):
+    if b.data.ndim != 2 or b.data.dtype.kind != "f" or not b.n:
+        return None
+    return b.x, b.x, sf.Ragged(b.rng.integers(0, b.n, b.n), np.ones(b.n, int))
+
+
+@differentiable(sf.embedding_bag)
+def embedding_bag(b):
+    if b.data.dtype.name not in ("float32", "float64") or not len(b.data):
+        return None
+    ids = encoded(b.rng, b.rng.integers(0, len(b.data), b.lengths.sum()), b.lengths)
+    weights = b.rng.random(int(b.lengths.sum())).astype(b.data.dtype)
+    mode = ["sum", "mean", "max"][b.rng.integers(3)]
+    return b.data, ids, None if mode == "max" else weights, mode
+
+
 @call
 def recurrences(b):
     if b.data.dtype.kind in "cUSM":

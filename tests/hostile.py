@@ -565,6 +565,17 @@ CALLS = {
     "linear_cross_entropy": lambda rng: sf.linear_cross_entropy(
         given(rng, batch), given(rng, array), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
     ),
+    "pairwise_dot": lambda rng: sf.pairwise_dot(given(rng, batch), given(rng, batch)),
+    "maxsim": lambda rng: sf.maxsim(
+        given(rng, batch), given(rng, batch), given(rng, pick(rng, [lambda rng: None, batch, nested]))
+    ),
+    "embedding_bag": lambda rng: sf.embedding_bag(
+        given(rng, array),
+        given(rng, batch),
+        given(rng, pick(rng, [lambda rng: None, batch, array])),
+        given(rng, lambda rng: pick(rng, ["sum", "mean", "max"])),
+        sparse=given(rng, lambda rng: False),
+    ),
     "recurrence": lambda rng: sf.recurrence(
         given(rng, batch),
         given(rng, pick(rng, [batch, small, array])),

@@ -269,6 +269,13 @@ CALLS = {
     "cer": lambda: {"references": ["abc"], "hypotheses": ["abd"]},
     "edits": lambda: {"references": ids(), "hypotheses": ids()},
     "wer": lambda: {"references": ["a b"], "hypotheses": ["a c"]},
+    "embedding_bag": lambda: {
+        "table": np.arange(200.0).reshape(100, 2),
+        "ids": ids(),
+        "weights": None,
+        "mode": "sum",
+        "sparse": False,
+    },
     "equal": lambda: {"a": x(), "b": x(), "equal_nan": False},
     "erase": lambda: {"x": ids(), "tokens": [1, 2]},
     "expand": lambda: {"x": x(), "like": levels(), "level": -1, "out": None},
@@ -302,6 +309,7 @@ CALLS = {
         "ignore": -100,
     },
     "masked_scatter": lambda: {"base": x(), "mask": flags(), "values": np.arange(float(flags().data.sum()))},
+    "maxsim": lambda: {"queries": rows(), "documents": rows(), "candidates": [[0], [], [1, 2]]},
     "minimum_bayes_risk": lambda: {"x": sf.LoD.from_lengths(np.arange(3), [[2], [1, 2]]), "scores": None},
     "model_inputs": lambda: {
         "ids": ids(),
@@ -327,6 +335,7 @@ CALLS = {
     },
     "pack_bins": lambda: {"lengths": [1, 2], "capacity": 4, "fewest": False},
     "position_ids": lambda: {"x": x(), "start": 0, "layout": False},
+    "pairwise_dot": lambda: {"x": rows(), "y": rows()},
     "put_sequences": lambda: {"base": x(), "index": [0], "values": [[7.0]]},
     "recurrence": lambda: {
         "x": x(),

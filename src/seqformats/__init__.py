@@ -81,6 +81,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.cut import cut, shift, truncate, truncate_pair
     from .operations.distance import levenshtein
     from .operations.dot_attention import attention
+    from .operations.embedding_bag import embedding_bag
     from .operations.error_rates import EditCounts, cer, edits, wer
     from .operations.expand import expand, expand_as, repeat
     from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
@@ -97,6 +98,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.order import TopK, Unique, argsort, sort, topk, unique
     from .operations.own import kernel
     from .operations.packing import Packs, pack, pack_bins
+    from .operations.pairwise import maxsim, pairwise_dot
     from .operations.pick import gather
     from .operations.put_back import masked_scatter, put_sequences
     from .operations.quantiles import reduce_median, reduce_quantile
@@ -209,6 +211,7 @@ __all__ = [
     "doctor",
     "edits",
     "ema",
+    "embedding_bag",
     "equal",
     "erase",
     "expand",
@@ -241,6 +244,7 @@ __all__ = [
     "mask",
     "mask_tokens",
     "masked_scatter",
+    "maxsim",
     "merge_asof",
     "minimum_bayes_risk",
     "model_inputs",
@@ -250,6 +254,7 @@ __all__ = [
     "operation",
     "pack",
     "pack_bins",
+    "pairwise_dot",
     "position_ids",
     "put_sequences",
     "recurrence",
@@ -368,6 +373,9 @@ _LATER = dict.fromkeys(_IN_CTC.split(), "ctc") | (
         "doctor": "health",
         "edits": "operations.error_rates",
         "ema": "operations.recurrence",
+        "pairwise_dot": "operations.pairwise",
+        "maxsim": "operations.pairwise",
+        "embedding_bag": "operations.embedding_bag",
         "equal": "operations.questions",
         "erase": "operations.rearrange",
         "expand": "operations.expand",

@@ -35,6 +35,7 @@ def data_of(x):
     return sf.convert(x, sf.Ragged).data
 
 
+BAGS = [[0, 9, 9], [], [3, 1, 0, 2]]
 MARKS, PLACES = np.arange(10) % 3 > 0, [[0, -1, 0], [], [1], [0], [2, 1]]
 MOVES = {
     **{f"to {kind.__name__}": (lambda x, kind=kind: sf.convert(x, kind)) for kind in (*KINDS[:5], sf.LoD)},
@@ -95,6 +96,9 @@ SUMS = {
     "chunk means": lambda x: sf.unchunk(sf.chunk(x, 3, 1), "mean"),
     "chunk maxima": lambda x: sf.unchunk(sf.chunk(x, 3, 1), "max"),
     "expand": lambda x: sf.expand_as(sf.reduce_sum(x), sf.convert(x, sf.Ragged)),
+    "embedding_bag": lambda x: sf.embedding_bag(data_of(x), BAGS, mode="mean"),
+    "largest of bags": lambda x: sf.embedding_bag(data_of(x), BAGS, mode="max"),
+    "weighted bags": lambda x: sf.embedding_bag(data_of(x), BAGS, data_of(x).reshape(10, -1)[:7, 0], mode="mean"),
     "scatter": lambda x: sf.scatter(like_of(x)(np.zeros((5, 3, *x.item_shape), x.dtype)), numbered(x), x),
 }
 """What calculates with floats."""

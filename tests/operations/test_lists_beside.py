@@ -25,6 +25,10 @@ CALLS = {
     "cross": (sf.cross, (IDS, MORE)),
     "cross_entropy": (sf.cross_entropy, (ROWS, [[0, 1, 2], [], [2, 1]])),
     "ctc_align": (sf.ctc_align, (LOGS, [[1], [], [2]])),
+    "embedding_bag": (
+        lambda table, ids: sf.embedding_bag(table.data, ids),
+        ([[1.0, 2.0, 3.0]], [[0, 2], [], [1]]),
+    ),
     "expand_as": (lambda like, x: sf.expand_as(x, like), (ITEMS, [[1.0], [2.0], [3.0]])),
     "filter": (sf.filter, (IDS, [[True, False, True], [], [False, True]])),
     "gather": (sf.gather, (IDS, [[0, -1], [], [1]])),
@@ -53,7 +57,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy"}
+OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy", "map_sequences", "maxsim", "pairwise_dot"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 

@@ -202,3 +202,35 @@ def test_tensors():
         sf.map_sequences(COMPILED[total][1], x)
     found = sf.map_sequences(COMPILED[total][1], sf.Ragged(data.detach(), [2, 3, 1]))
     assert torch.equal(found, torch.tensor([1.0, 9.0, 5.0]))
+
+
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_functions_of_several_batches(kind, compile_it):
+    """Of other lengths, items and dtypes, in every encoding beside others; results are as the first is."""
+    compiled = numba.njit if compile_it else lambda function: function
+    lengths, others = [2, 0, 3], [1, 2, 4]
+    x = sf.convert(sf.Ragged(np.arange(5.0), lengths), kind)
+    y = sf.convert(sf.Ragged(np.arange(14).reshape(7, 2), others), sf.Packed)
+    z = [[1, 2], [3], []]
+    total = compiled(lambda a, b, c: a.sum() + b.sum() - c.sum())
+    ends = [(0, 1), (1, 3), (3, 7)]
+    wanted = [
+        sum(a) + y.sum() - sum(c)
+        for a, y, c in zip(
+            ([0.0, 1], [], [2.0, 3, 4]), [np.arange(14).reshape(7, 2)[a:b] for a, b in ends], z, strict=True
+        )
+    ]
+    assert sf.map_sequences(total, x, y, z).tolist() == wanted
+    pairs = compiled(lambda a, b: np.concatenate((a, a + len(b))))
+    found = sf.map_sequences(pairs, x, y)
+    assert type(found) is kind
+    assert sf.convert(found, list) == [[0, 1, 1, 2], [], [2, 3, 4, 6, 7, 8]]
+
+
+def test_batches_that_do_not_fit_each_other():
+    x, two = sf.Ragged(np.arange(3.0), [2, 1]), sf.LoD(np.arange(3.0), [[0, 1, 2], [0, 2, 3]])
+    with pytest.raises(sf.StructureError, match="batch 1 has 1 sequences, but batch 0 has 2"):
+        sf.map_sequences(np.dot, x, [[1.0]])
+    with pytest.raises(sf.StructureError, match="batch 1 has other outer levels"):
+        sf.map_sequences(np.dot, two, sf.LoD(np.arange(3.0), [[0, 2, 2], [0, 2, 3]]))

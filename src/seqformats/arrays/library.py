@@ -176,6 +176,7 @@ class Library:
     selects_rows = False  # True where `rows_at` and `rows_or_zeros` in its graph are quicker than moves by kernels
     numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
     functional = False  # True where operations may have to run as a program of the library; see `connected`
+    has_sparse = False  # True where a gradient may be a sparse array
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
     # --- what an array is, and where ---
@@ -364,6 +365,10 @@ class Library:
     def overwrite(self, x: Array, index: Array, value: Operand) -> None:
         """``x[index] = value`` for rows `index` (host, int64)."""
         x[self.from_host(index, x)] = value
+
+    def sparse(self, index: Array, rows: Array, shape: Shape) -> Array:
+        """A sparse array with `rows` at different places, rising (host, int64); where it `has_sparse` ones."""
+        raise NotImplementedError
 
     # --- arithmetic, within the autograd graph where there is one ---
 

@@ -41,6 +41,7 @@ class Torch(Library):
     """PyTorch tensors, on the CPU and on CUDA."""
 
     name = "torch"
+    has_sparse = True
     autograd = True
     numpy_scalars = False
     selects_rows = True
@@ -292,6 +293,10 @@ class Torch(Library):
     def gather(self, x: Tensor, index: Array, there: Tensor, out: Tensor) -> Tensor:
         self.torch.index_select(self._selectable(x), 0, there, out=self._selectable(out))
         return out
+
+    def sparse(self, index: Array, rows: Tensor, shape: Shape) -> Tensor:
+        places = self.from_host(index.reshape(1, -1), rows)
+        return self.torch.sparse_coo_tensor(places, rows, shape, is_coalesced=True, check_invariants=False)
 
     def overwrite(self, x: Tensor, index: Array, value: Operand) -> None:
         plain = self._selectable(x)

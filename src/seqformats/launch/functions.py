@@ -34,15 +34,15 @@ def _parts() -> Any:
 
 
 class Mapped:
-    """A compiled function over the sequences ``data[offsets[i]:offsets[i + 1]]``, at least one of them.
+    """A compiled function over sequences i of some batches, ``data[k][offsets[k][i]:offsets[k][i + 1]]``, at least one.
 
     `axes` and `dtype` are those of what it gives; a number has no axes.
     """
 
-    def __init__(self, fn: Any, data: Array, offsets: Array) -> None:
+    def __init__(self, fn: Any, data: tuple[Array, ...], offsets: tuple[Array, ...]) -> None:
         self.fn, self.data, self.offsets = fn, data, offsets
-        self.n = offsets.size - 1
-        key = fn, data.dtype, data.ndim, data.flags.writeable
+        self.n = offsets[0].size - 1
+        key = fn, tuple([(x.dtype, x.ndim, x.flags.writeable) for x in data])
         self.loops, (self.dtype, self.axes), self.entries = _known.get(key) or remember(_known, key, self._loops())
 
     def items(self) -> Array:
@@ -76,7 +76,7 @@ class Mapped:
 
         def block(lo: int, hi: int) -> None:
             begin, used = (lo, 0) if lo else (1, len(first))
-            room = max(int(self.offsets[hi] - self.offsets[lo]), used)
+            room = max(int(self.offsets[0][hi] - self.offsets[0][lo]), used)
             out = np.empty((room, *item), self.dtype)
             out[:used] = first[:used]
             at = reached, lo, begin, hi
@@ -98,14 +98,13 @@ class Mapped:
         loops = _loops.get(fn) or remember(_loops, fn, parts.loops_over(fn))
         return loops, parts.kind_of(loops, fn, self._sequence(0)), {}
 
-    def _sequence(self, i: int) -> Array:
-        rows: Array = self.data[self.offsets[i] : self.offsets[i + 1]]
-        return rows
+    def _sequence(self, i: int) -> tuple[Array, ...]:
+        return tuple([rows[cum[i] : cum[i + 1]] for rows, cum in zip(self.data, self.offsets, strict=True)])
 
     def _cuts(self) -> list[int]:
-        if self.data.nbytes < PAYS or not self.fn.targetoptions.get("nogil"):
+        if sum([x.nbytes for x in self.data]) < PAYS or not self.fn.targetoptions.get("nogil"):
             return [0, self.n]
-        return cuts(self.n, np.diff(self.offsets))
+        return cuts(self.n, np.diff(self.offsets[0]))
 
     def _noted(self, name: str, reached: Array, block: int, *args: Any) -> Any:
         """The loop over a block; an error of the function says at which sequence it came up.

@@ -12,7 +12,9 @@ from ..converters.convert import convert
 from ..converters.like import convert_like
 from ..errors import (
     CHOICE,
+    COUNTS,
     KIND,
+    LEVELS,
     LIBRARY,
     MIXED,
     NO_GRADIENT,
@@ -24,8 +26,8 @@ from ..errors import (
 from ..formats import Encoding, List, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad
-from ..formats.structure import Structure
-from ..gradients.operation import operand
+from ..formats.structure import Structure, same_levels
+from ..gradients.operation import operand, operands_of
 from ..launch.functions import Mapped, is_compiled, note
 from .annotations import Batch
 from .join import check_alike
@@ -34,16 +36,20 @@ from .reduction import operand_of_reduction, over_levels
 _RESULTS = ("auto", "item", "sequence")
 
 
-def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", like: Shaped | None = None) -> Any:
-    """A function of every (innermost) sequence.
+def map_sequences(
+    fn: Callable[..., Any], x: Batch, *more: Batch, result: str = "auto", like: Shaped | None = None
+) -> Any:
+    """Call a function with every (innermost) sequence, of one batch or of several.
 
     Parameters
     ----------
-    fn : function of an array
-        It is called with each sequence, an array ``(length, *item)`` of the library of `x`, in their order, and gives
-        an array or a number.  One that `numba.njit` has compiled is called from a compiled loop, with NumPy arrays;
-        where it was compiled with ``nogil=True``, in several threads.
+    fn : function of an array, or of as many as there are batches
+        It is called with each sequence, an array ``(length, *item)`` of the library of its batch, in their order, and
+        gives an array or a number: ``fn(x_i, y_i, ...)``.  One that `numba.njit` has compiled is called from a compiled
+        loop, with NumPy arrays; where it was compiled with ``nogil=True``, in several threads.
     x : an encoding, a list of arrays or nested lists
+    *more : encodings, lists of arrays or nested lists
+        Over as many innermost sequences, whose lengths, items and dtypes may be others.
     result : "item", "sequence" or "auto"
         Is what it gives one item, or a sequence of any length?  "auto" looks at the first result: with as many axes as
         a sequence of `x`, or more, it is a sequence; with fewer, or a number, an item.  So counts ``(10,)`` of token
@@ -61,7 +67,7 @@ def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", l
     Raises
     ------
     StructureError
-        For results of different shapes or dtypes.
+        For results of different shapes or dtypes, and batches of other numbers of sequences or outer levels.
     ConversionError
         If `result` has an invalid value.
     TypeError
@@ -87,19 +93,32 @@ def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", l
     array([2.5, 2. ])
     >>> sf.map_sequences(np.sort, x)
     Ragged(shape (3,), float64, cpu, 2 sequences of lengths [2, 1])
+
+    The place of each value between those of another batch:
+
+    >>> edges = sf.Ragged(np.array([0.0, 3.0, 9.0]), [2, 1])
+    >>> sf.map_sequences(np.searchsorted, edges, x).data
+    array([1, 2, 0])
     """
     if not callable(fn):
         raise KIND(f"map_sequences takes a function first, not {said(fn)}")
     if not isinstance(result, str) or result not in _RESULTS:
         raise CHOICE(f'result must be "auto", "item" or "sequence", not {said(result)}')
-    own: Encoding = operand(x).own
+    batches: list[Encoding] = [each.own for each in operands_of(x, *more)]
+    own = batches[0]
+    for k, other in enumerate(batches):
+        if other._structure.n != own._structure.n:
+            raise COUNTS(f"batch {k} has {other._structure.n} sequences, but batch 0 has {own._structure.n}")
+        outer = own._levels[:-1], other._levels[:-1]
+        if all(outer) and not same_levels(*outer):
+            raise LEVELS(f"batch {k} has other outer levels than batch 0")
     if not own._structure.n:
         rows, sequences = _nothing(own, like), result == "sequence"
         found: Any = Ragged._sealed(rows, own._structure) if sequences else rows
     elif is_compiled(fn):
-        found, sequences = _compiled(fn, own, result)
+        found, sequences = _compiled(fn, batches, result)
     else:
-        found, sequences = _called(fn, own, result)
+        found, sequences = _called(fn, batches, result)
     if sequences:
         back = operand(x).result
         y: Any = convert_like(found, own)
@@ -132,12 +151,13 @@ def _nothing(own: Encoding, like: Shaped | None) -> Array:
 # --- plain functions -------------------------------------------------------------------------------------------------
 
 
-def _called(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, bool]:
+def _called(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
     """The results, and whether they are sequences."""
+    own = batches[0]
     found: list[Any] = []
     try:
-        for sequence in own.sequences():
-            found.append(fn(sequence))  # noqa: PERF401  an error has to tell how many there were
+        for sequences_i in zip(*[x.sequences() for x in batches], strict=True):
+            found.append(fn(*sequences_i))  # noqa: PERF401  an error has to tell how many there were
     except Exception as error:
         error.add_note(note(len(found)))
         raise
@@ -169,20 +189,12 @@ _NUMBERS = (int, float, complex, str, bytes, np.generic)
 # --- compiled functions ----------------------------------------------------------------------------------------------
 
 
-def _compiled(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, bool]:
+def _compiled(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
     """The same in a compiled loop."""
-    library, sample = library_of(own._sample()), own._sample()
-    if library.kind(sample) != "cpu":
-        raise LIBRARY(
-            f"a function compiled for the host does not take arrays on {library.device(sample)}; give a plain one"
-        )
-    if wants_grad(own):
-        raise NO_GRADIENT("a compiled function has no gradient; give data.detach(), or a plain function of tensors")
-    flat = convert(own, Ragged)
-    rows = library.to_numpy(flat.data)
-    if not (rows.dtype.isnative and rows.flags.aligned):
-        rows = np.require(rows, rows.dtype.newbyteorder("="), ["C", "A"])
-    mapped = Mapped(fn, rows, flat.offsets)
+    flat = [_on_host(x) for x in batches]
+    mapped = Mapped(fn, tuple([rows for rows, _ in flat]), tuple([offsets for _, offsets in flat]))
+    own = batches[0]
+    library = library_of(own._sample())
     sequences = _is_sequence(result, mapped.axes, own)
     if not sequences:
         items = mapped.items()
@@ -190,3 +202,19 @@ def _compiled(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any
     data, lengths = mapped.sequences()
     data = data if library is NUMPY else library.taken(data, NUMPY)
     return Ragged._sealed(data, Structure.of_lengths(lengths)), True
+
+
+def _on_host(x: Encoding) -> tuple[Array, Array]:
+    """The rows of a batch as compiled functions take them, and where its sequences are."""
+    library, sample = library_of(x._sample()), x._sample()
+    if library.kind(sample) != "cpu":
+        raise LIBRARY(
+            f"a function compiled for the host does not take arrays on {library.device(sample)}; give a plain one"
+        )
+    if wants_grad(x):
+        raise NO_GRADIENT("a compiled function has no gradient; give data.detach(), or a plain function of tensors")
+    flat = convert(x, Ragged)
+    rows = library.to_numpy(flat.data)
+    if not (rows.dtype.isnative and rows.flags.aligned):
+        rows = np.require(rows, rows.dtype.newbyteorder("="), ["C", "A"])
+    return rows, flat.offsets

@@ -138,7 +138,7 @@ from .record import (
     Table,
     alike,
 )
-from .sums import add_block, centre, in_turn, room, rounded, scratch, total, total_by_rows
+from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows
 from .tiles import (
     Product,
     add_row,
@@ -181,6 +181,7 @@ __all__ = [
     "Tiles",
     "add_bias_slopes",
     "add_block",
+    "add_chunk",
     "add_row",
     "advance",
     "alike",

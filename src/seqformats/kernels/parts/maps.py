@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, typeof, types
 from numba.core.errors import NumbaError
+from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from .record import Array, Integers
@@ -36,13 +37,14 @@ def loops_over(fn: Any) -> Loops:
     return Loops(*[njit(nogil=nogil, error_model="numpy")(loop) for loop in (_once, _numbers, _items, _sequences)])
 
 
-def kind_of(loops: Loops, fn: Any, sequence: Array) -> Kind:
-    """Find what the function gives for such an array; TypeError where it cannot be compiled, or gives no array."""
-    given = typeof(fn), typeof(sequence)
+def kind_of(loops: Loops, fn: Any, sequences: tuple[Array, ...]) -> Kind:
+    """Find what the function gives for arrays like these; TypeError where it cannot be compiled, or gives no array."""
+    given = typeof(fn), typeof(sequences)
     try:
         loops.once.compile(given)
     except NumbaError as error:
-        raise TypeError(f"the function does not take {given[1]}: {error}") from None
+        taken = ", ".join(map(str, given[1]))
+        raise TypeError(f"the function does not take {taken}: {error}") from None
     made = loops.once.overloads[given].signature.return_type
     try:
         if isinstance(made, types.Array) and made.ndim:
@@ -58,36 +60,48 @@ def entry_of(loop: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     return entry
 
 
-def _once(fn: Callable[..., Any], sequence: Array) -> Any:
-    return fn(sequence)
+def parts_of(data: tuple[Array, ...], offsets: tuple[Integers, ...], i: int) -> Any:
+    """Sequence i of every batch."""
+    return tuple([rows[cum[i] : cum[i + 1]] for rows, cum in zip(data, offsets, strict=True)])
 
 
-def _numbers(
-    fn: Callable[..., Any], data: Array, offsets: Integers, out: Array, reached: Integers, lo: int, hi: int
-) -> int:
+@overload(parts_of, strict=False)
+def _parts_of(data: Any, offsets: Any, i: Any) -> Any:
+    """Compile `parts_of` for arrays of several types, over which no loop could go."""
+
+    def one(data: Any, offsets: Any, i: int) -> Any:
+        return (data[0][offsets[0][i] : offsets[0][i + 1]],)
+
+    def several(data: Any, offsets: Any, i: int) -> Any:
+        return (data[0][offsets[0][i] : offsets[0][i + 1]], *parts_of(data[1:], offsets[1:], i))
+
+    return one if len(data) == 1 else several
+
+
+def _once(fn: Callable[..., Any], sequences: tuple[Array, ...]) -> Any:
+    return fn(*sequences)
+
+
+def _numbers(fn: Callable[..., Any], data: Any, offsets: Any, out: Array, reached: Integers, lo: int, hi: int) -> int:
     """A number a sequence; `reached` says at ``lo`` which one it is about."""
     for i in range(lo, hi):
         reached[lo] = i
-        out[i] = fn(data[offsets[i] : offsets[i + 1]])
+        out[i] = fn(*parts_of(data, offsets, i))
     return -1
 
 
-def _items(
-    fn: Callable[..., Any], data: Array, offsets: Integers, out: Any, reached: Integers, lo: int, hi: int
-) -> int:
+def _items(fn: Callable[..., Any], data: Any, offsets: Any, out: Any, reached: Integers, lo: int, hi: int) -> int:
     """An array of one shape a sequence, or the first sequence that has another."""
     for i in range(lo, hi):
         reached[lo] = i
-        y = fn(data[offsets[i] : offsets[i + 1]])
+        y = fn(*parts_of(data, offsets, i))
         if y.shape != out.shape[1:]:
             return i
         out[i] = y
     return -1
 
 
-def _sequences(
-    fn: Callable[..., Any], data: Array, offsets: Integers, out: Any, used: int, lengths: Integers, at: Any
-) -> Any:
+def _sequences(fn: Callable[..., Any], data: Any, offsets: Any, out: Any, used: int, lengths: Integers, at: Any) -> Any:
     """Arrays of any length, one after the other in `out` behind the first `used` rows, or in more room.
 
     `at` is (reached, block, lo, hi).  It gives the array, and the rows used, or -1 - i where sequence i has items of
@@ -96,7 +110,7 @@ def _sequences(
     reached, block, lo, hi = at
     for i in range(lo, hi):
         reached[block] = i
-        y = fn(data[offsets[i] : offsets[i + 1]])
+        y = fn(*parts_of(data, offsets, i))
         if y.shape[1:] != out.shape[1:]:
             return out, -1 - i
         count = y.shape[0]

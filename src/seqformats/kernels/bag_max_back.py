@@ -1,0 +1,59 @@
+"""The gradient of `bag_max`: each number of `x`, the gradients of bags, to the row of the table that was the largest.
+
+Row j of the result has the ids at ``order[cum[j]:cum[j + 1]]``, which are in the bags `bags`, and is row ``to[j]`` of
+``out``, whose rows are `width` numbers.  ``places (n * width,)`` are those that `bag_max` has written.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, pointer
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+
+
+@compiled
+def cpu(
+    x: Array,
+    places: Integers,
+    order: Integers,
+    bags: Integers,
+    out: Array,
+    cum: Integers,
+    to: Integers,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Rows `lo` to `hi`, in the order of the bags."""
+    x, places, order, bags, out = pointer(x), pointer(places), pointer(order), pointer(bags), pointer(out)
+    for j in range(lo, hi):
+        begin = to[j] * width
+        for k in range(width):
+            out[begin + k] = 0
+        for p in range(cum[j], cum[j + 1]):
+            place, given = order[p], bags[p] * width
+            for k in range(width):
+                if places[given + k] == place:
+                    out[begin + k] += x[given + k]
+
+
+def cuda(
+    x: Array, places: Integers, order: Integers, bags: Integers, out: Array, cum: Integers, to: Integers, width: int
+) -> None:
+    """All rows, a thread a column of each."""
+    j = first_unit()
+    while j < cum.size - 1:
+        k = first_column()
+        while k < width:
+            total = out.dtype.type(0)
+            for p in range(cum[j], cum[j + 1]):
+                given = bags[p] * width + k
+                if places[given] == order[p]:
+                    total += x[given]
+            out[to[j] * width + k] = total
+            k += columns_of_grid()
+        j += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 2))

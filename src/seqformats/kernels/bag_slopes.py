@@ -1,0 +1,76 @@
+"""The gradients of the sums of bags, of those of their means: divided by the number of ids, or by the sum of weights.
+
+``x`` and ``out (n * deep,)`` are the gradients, bag i has ``cum[i + 1] - cum[i]`` ids.  Where `weighted` is 1 the
+divisors are ``totals (n,)``, and ``shifts (n,)`` become the products of the means ``y (n * deep,)`` with the quotients.
+Where a divisor is zero, so is the gradient.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@shared
+def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) -> Any:
+    """Write the gradient of one sum; return its product with the mean."""
+    shift = x.dtype.type(0)
+    for k in range(begin, begin + deep):
+        slope = x.dtype.type(0)
+        if divisor != 0:
+            slope = x[k] / divisor
+        out[k] = slope
+        shift += slope * y[k]
+    return shift
+
+
+@compiled
+def cpu(
+    x: Array,
+    y: Array,
+    totals: Array,
+    out: Array,
+    shifts: Array,
+    cum: Integers,
+    weighted: int,
+    deep: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    lo: int,
+    hi: int,
+) -> None:
+    """Bags `lo` to `hi`."""
+    for i in range(lo, hi):
+        divisor = x.dtype.type(cum[i + 1] - cum[i])
+        if weighted != 0:
+            divisor = totals[i]
+        shift = divide(x, y, out, i * deep, deep, divisor)
+        if weighted != 0:
+            shifts[i] = shift
+
+
+def cuda(
+    x: Array,
+    y: Array,
+    totals: Array,
+    out: Array,
+    shifts: Array,
+    cum: Integers,
+    weighted: int,
+    deep: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+) -> None:
+    """All bags, a thread each."""
+    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while i < cum.size - 1:
+        divisor = x.dtype.type(cum[i + 1] - cum[i])
+        if weighted != 0:
+            divisor = totals[i]
+        shift = divide(x, y, out, i * deep, deep, divisor)
+        if weighted != 0:
+            shifts[i] = shift
+        i += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 5))

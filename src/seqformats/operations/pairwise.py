@@ -1,0 +1,404 @@
+"""Products of all pairs of items of two batches, sequence by sequence, and the late interaction that they score.
+
+One rule says how products are calculated: from `LARGE` multiplications a pair of sequences on by the library's own
+product of matrices, one pair after the other, below that by the kernel of `embedding_bag` over all pairs at once.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
+from ..arrays.dtypes import HALF
+from ..converters.convert import restored, rows_of
+from ..errors import COUNTS, DTYPE, INDEX, LEVELS, SHAPE, WHOLE
+from ..formats import Encoding, LoD, Ragged
+from ..formats.leaves import without_data
+from ..formats.structure import Structure, same_levels
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of, operation
+from .annotations import Batch
+from .companions import one_sequence
+from .embedding_bag import FLOATS, bag_weights_back, embedding_bag
+from .extremes import reduce_max
+from .join import check_alike
+from .over import name_of
+from .reduce import reduce_sum
+from .topk import argmax
+
+LARGE = 1 << 16
+"""Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own."""
+AT_ONCE = 1 << 20
+"""Products that `maxsim` has in memory at a time, if it is not one pair alone that has more."""
+
+
+@operation
+def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
+    """Multiply each item of every (innermost) sequence of `x` with each item of the one of `y`, as vectors.
+
+    Parameters
+    ----------
+    x, y : encodings, lists of arrays or nested lists
+        Over the same number of sequences, items ``(d,)`` of floats, of one dtype and library.
+
+    Returns
+    -------
+    LoD
+        For sequence i, of a and b items, a inner sequences of b numbers: ``x_i @ y_i.T``.  Its pullback gives the
+        gradients of `x` and of `y`.
+
+    Raises
+    ------
+    StructureError
+        For other numbers of sequences, outer levels, item shapes or dtypes.
+    TypeError
+        For items that are no floats.
+    DeviceError
+        If the arrays belong to different libraries or devices.
+
+    See Also
+    --------
+    maxsim : The sum of the maxima, without the products in memory.
+    cross : The pairs themselves.
+
+    Notes
+    -----
+    Sequences with 65,536 multiplications or more on average go to the library's product of matrices one by one, where
+    the last bits depend on its settings; of shorter ones a kernel makes all products at once.  Half precision is
+    calculated in float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([[1.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), [2, 1])
+    >>> y = sf.Ragged(np.array([[3.0, 4.0], [1.0, 0.5], [0.0, 1.0]]), [1, 2])
+    >>> sf.pairwise_dot(x, y).to_nested()
+    [[[3.0], [7.0]], [[3.0, 2.0]]]
+    """
+    given = operands_of(x, y)
+    one, two = given[0].own, given[1].own
+    _check(one, two, ("x", "y"))
+    if one._structure.n != two._structure.n:
+        raise COUNTS(f"y has {two._structure.n} sequences, but x has {one._structure.n}")
+    outer = one._levels[:-1], two._levels[:-1]
+    if all(outer) and not same_levels(*outer):
+        raise LEVELS("y has other outer levels than x")
+    call = _Products(without_data(one), without_data(two), _Pairs.of(one._structure, two._structure))
+    return Call((one, two), call.rule, None, each_gradient(given), call.gradients)
+
+
+@operation
+def maxsim(queries: Batch, documents: Batch, candidates: Batch | None = None) -> Call[Any]:
+    """Score documents by the items that are most like those of a query: ColBERT's late interaction.
+
+    The sum, over the items of a query, of the largest dot product with an item of a document.
+
+    Parameters
+    ----------
+    queries, documents : encodings, lists of arrays or nested lists
+        Items ``(d,)`` of floats, of one dtype and library.
+    candidates : an encoding, a list of arrays or nested lists, optional
+        Integers, item shape (): for each query the positions of the documents to be scored.
+
+    Returns
+    -------
+    array ``(n,)``, or what `candidates` is
+        The score of each query with the document at its place, or with each of its candidates.  An empty query has
+        0, an empty document -inf for each item of the query.  Its pullback gives the gradients of `queries` and of
+        `documents`: the first of equal products has it.
+
+    Raises
+    ------
+    StructureError
+        For other numbers of sequences, item shapes or dtypes.
+    IndexError
+        For a candidate that is no document.
+    TypeError
+        For items that are no floats, and candidates that are no integers.
+    DeviceError
+        If the arrays belong to different libraries or devices.
+
+    See Also
+    --------
+    pairwise_dot : The products themselves.
+
+    Notes
+    -----
+    About a million products are in memory at a time.  How they are calculated `pairwise_dot` says.  O. Khattab and
+    M. Zaharia, ColBERT: Efficient and Effective Passage Search via Contextualized Late Interaction over BERT, 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> queries = sf.Ragged(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), [2, 1])
+    >>> documents = sf.Ragged(np.array([[3.0, 4.0], [1.0, 0.5], [0.0, 1.0]]), [1, 2])
+    >>> sf.maxsim(queries, documents)
+    array([7. , 1.5])
+    >>> sf.maxsim(queries, documents, [[0, 1], [0]])
+    [[7.0, 2.0], [7.0]]
+    """
+    given = operands_of(queries, documents)
+    one, two = given[0].own, given[1].own
+    _check(one, two, ("queries", "documents"))
+    count, results = two._structure.n, None
+    if candidates is None:
+        if one._structure.n != count:
+            raise COUNTS(f"documents has {count} sequences, but queries has {one._structure.n}; give candidates")
+        places: Array = np.arange(count)
+        chosen = scored = places
+    else:
+        results = operand(candidates)
+        scored, chosen = _candidates(results.own, one._structure.n, count)
+    call = _Scores(without_data(one), without_data(two), results, frozen(scored), frozen(chosen))
+    result = None if results is None else results.result
+    return Call((one, two), call.rule, result, each_gradient(given), call.gradients)
+
+
+def _check(x: Encoding, y: Encoding, names: tuple[str, str]) -> None:
+    """An error for batches whose items cannot be multiplied with each other."""
+    check_alike((x, y), "", names)
+    if len(x.item_shape) != 1:
+        raise SHAPE(f"{names[0]} must have items of shape (d,), but they have {x.item_shape}")
+    if name_of(x) not in FLOATS:
+        raise DTYPE(f"products are for floats ({', '.join(FLOATS)}), but {names[0]} has dtype {name_of(x)}")
+
+
+def _candidates(own: Encoding, n: int, count: int) -> tuple[Array, Array]:
+    """The query and the document of each pair."""
+    structure = own._structure
+    if structure.n != n:
+        raise COUNTS(f"candidates has {structure.n} sequences, but queries has {n}")
+    if own.item_shape != ():
+        raise SHAPE(f"candidates must have single integers, but have item shape {own.item_shape}")
+    places = to_host(rows_of(own))
+    if places.size and places.dtype.kind not in "iu":
+        raise WHOLE(f"candidates must be integers, not {places.dtype}")
+    wrong = (places < 0) | (places >= count)
+    if wrong.any():
+        r = int(wrong.argmax())
+        i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
+        raise INDEX(f"candidates[{i}][{r - structure.offsets[i]}] is {places[r]}, but there are {count} documents")
+    return np.repeat(np.arange(n), structure.lengths), places.astype(np.int64)
+
+
+class _Pairs(NamedTuple):
+    """The pairs of the items of sequences, in the order of the first."""
+
+    one: Structure
+    two: Structure
+    inner: Structure  # of the products: a sequence for each item of the first
+
+    @classmethod
+    def of(cls, one: Structure, two: Structure) -> _Pairs:
+        """Of two batches."""
+        return cls(one, two, Structure.of_lengths(np.repeat(two.lengths, one.lengths)))
+
+    @property
+    def other(self) -> Array:
+        """The item of the second in each pair, int64."""
+        starts = np.repeat(self.two.offsets[:-1], self.one.lengths)
+        return frozen(np.repeat(starts - self.inner.offsets[:-1], self.inner.lengths) + np.arange(self.inner.rows))
+
+    def swapped(self) -> tuple[_Pairs, Array]:
+        """The same pairs in the order of the second, and their places here."""
+        pairs = _Pairs.of(self.two, self.one)
+        items = pairs.other
+        place = np.repeat(
+            np.arange(self.two.rows) - np.repeat(self.two.offsets[:-1], self.two.lengths), pairs.inner.lengths
+        )
+        return pairs, frozen(self.inner.offsets[items] + place)
+
+    def are_large(self, deep: int) -> bool:
+        """Tell whether each pair of sequences is a product of matrices of its own."""
+        return self.inner.rows * deep >= LARGE * max(self.one.n, 1)
+
+    def products(self, library: Library, x: Array, y: Array) -> Array:
+        """The product of each pair, outside of any graph."""
+        deep = int(x.shape[1])
+        if not (self.inner.rows and deep):
+            return library.zeros((self.inner.rows,), x.dtype, x)
+        if self.are_large(deep) or library.kind(x) not in ("cpu", "cuda"):
+            ends = zip(pairwise(self.one.offsets.tolist()), pairwise(self.two.offsets.tolist()), strict=True)
+            if library is NUMPY and x.dtype.isnative and y.dtype.isnative:  # without a copy of each product
+                out = library.empty((self.inner.rows,), x.dtype, x)
+                begin = 0
+                for (a, b), (c, d) in ends:
+                    end = begin + (b - a) * (d - c)
+                    np.matmul(x[a:b], y[c:d].swapaxes(0, 1), out=out[begin:end].reshape(b - a, d - c))
+                    begin = end
+                return out
+            parts = [library.product(x[a:b], y[c:d].swapaxes(0, 1)).reshape(-1) for (a, b), (c, d) in ends]
+            return library.concatenate(parts)
+        out, shifts = library.empty((self.inner.rows,), x.dtype, x), library.zeros((self.one.rows,), x.dtype, x)
+        given = (y, x, shifts, library.from_host(self.other, x))
+        bag_weights_back.start(library, given, (out,), (self.inner.offsets, deep), 1, self.inner)
+        return out
+
+    def weighed(self, library: Library, y: Array, slopes: Array) -> Array:
+        """For each item of the first the sum of those of the second, times the slopes of the pairs, in any graph."""
+        if self.are_large(int(y.shape[1])):
+            inner, ends = self.inner.offsets[self.one.offsets].tolist(), self.two.offsets.tolist()
+            parts = [
+                library.product(slopes[a:b].reshape(int(count), d - c), y[c:d])
+                for (a, b), (c, d), count in zip(pairwise(inner), pairwise(ends), self.one.lengths, strict=True)
+            ]
+            return library.concatenate(parts)
+        made: Any = embedding_bag(y, Ragged._sealed(self.other, self.inner), Ragged._sealed(slopes, self.inner))
+        rows: Array = made
+        return rows
+
+
+class _Products(NamedTuple):
+    """A call of `pairwise_dot`, checked."""
+
+    one: Encoding
+    two: Encoding
+    pairs: _Pairs
+
+    def rule(self, operands: tuple[Encoding, Encoding], _: bool) -> tuple[LoD, Pullback]:
+        """The products, and the pullback."""
+        x, y = (_rows(z) for z in operands)
+        library, name = library_of(x), name_of(operands[0])
+        values = library.astype(self.pairs.products(library, x, y), name)
+        levels = self.one._levels if self.one.keeps_levels else (self.pairs.one,)
+        found = LoD._over(values, (*levels, self.pairs.inner))
+        kept = tuple([Ragged._sealed(library.alias(z), s) for z, s in ((x, self.pairs.one), (y, self.pairs.two))])
+        return found, lambda dy: self.gradients(kept, dy)
+
+    def gradients(self, operands: tuple[Any, ...], dy: Any) -> tuple[Encoding, Encoding]:
+        """The gradients, made of operations that have gradients themselves."""
+        x, y = (_rows(z) for z in operands)
+        library, name = (
+            library_of(x),
+            name_of(self.one) if x.shape[0] == 0 else library_of(x).dtype_name(self.one.dtype),
+        )
+        slopes = library.astype(dy.data, _kind(name))
+        turned, places = self.pairs.swapped()
+        dx = self.pairs.weighed(library, y, slopes)
+        dz = turned.weighed(library, x, library.take(slopes, places, 0))
+        return _laid(library, dx, name, self.pairs.one, self.one), _laid(library, dz, name, self.pairs.two, self.two)
+
+
+class _Scores:
+    """A call of `maxsim`, checked: the pairs of sequences that are scored."""
+
+    def __init__(self, one: Encoding, two: Encoding, results: Operand | None, scored: Array, chosen: Array) -> None:
+        self.one, self.two, self.results = one, two, results
+        self.scored, self.chosen = scored, chosen
+        self.best: Array | None = None  # of each item of each scored query, the row of the largest product, or -1
+
+    def rule(self, operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback | None]:
+        """The scores, and the pullback."""
+        x, y = (_rows(z) for z in operands)
+        library, name = library_of(x), name_of(operands[0])
+        queries = Ragged._sealed(library.alias(x), self.one._structure)
+        documents = Ragged._sealed(library.alias(y), self.two._structure)
+        parts: list[Array] = []
+        best: list[Array] = []
+        counts = self.counts()
+        large = int(counts.sum()) * int(x.shape[1]) >= LARGE * max(counts.size, 1)
+        if large or library.kind(x) not in ("cpu", "cuda"):
+            self.one_by_one(queries, documents, parts, best if back else None)
+        else:
+            self.at_once(queries, documents, parts, best if back else None)
+        values = library.concatenate(parts) if parts else library.zeros((0,), x.dtype, x)
+        self.best = np.concatenate(best) if best else np.zeros(0, np.int64)
+        values = library.astype(values, name)
+        y_ = values if self.results is None else self.laid(values)
+        return y_, (lambda dy: self.gradients((queries, documents), dy)) if back else None
+
+    def one_by_one(self, queries: Ragged, documents: Ragged, parts: list[Array], best: list[Array] | None) -> None:
+        """The scores, and where the largest products are, by a product of matrices for each pair of sequences."""
+        x, y = queries.data, documents.data
+        library: Library = library_of(x)
+        begins, ends = queries.offsets.tolist(), documents.offsets.tolist()
+        for i, j in zip(self.scored.tolist(), self.chosen.tolist(), strict=True):
+            query, document = x[begins[i] : begins[i + 1]], y[ends[j] : ends[j + 1]]
+            columns = library.product(document, query.swapaxes(0, 1))
+            products = Ragged._sealed(columns, one_sequence(ends[j + 1] - ends[j]))
+            parts.append(reduce_max(products, empty=-np.inf).sum(1))
+            if best is not None:
+                places = to_host(argmax(products)).reshape(-1)
+                best.append(np.where(places < 0, -1, places + ends[j]))
+
+    def at_once(self, queries: Ragged, documents: Ragged, parts: list[Array], best: list[Array] | None) -> None:
+        """The same of many pairs at a time."""
+        library = library_of(queries.data)
+        for part in self.parts():
+            some, others = (z._chosen(k[part]) for z, k in ((queries, self.scored), (documents, self.chosen)))
+            pairs = _Pairs.of(some._structure, others._structure)
+            products = Ragged._sealed(pairs.products(library, some.data, others.data), pairs.inner)
+            largest = Ragged._sealed(reduce_max(products, empty=-np.inf), pairs.one)
+            parts.append(reduce_sum(largest))
+            if best is not None:
+                places = to_host(argmax(products))
+                starts = np.repeat(documents.offsets[:-1][self.chosen[part]], pairs.one.lengths)
+                best.append(np.where(places < 0, -1, places + starts))
+
+    def counts(self) -> Array:
+        """The products of each pair of sequences."""
+        counts: Array = self.one._structure.lengths[self.scored] * self.two._structure.lengths[self.chosen]
+        return counts
+
+    def laid(self, values: Array) -> Any:
+        """The scores as the candidates are."""
+        own = self.results.own  # type: ignore[union-attr]
+        return restored(Ragged._sealed(values, own._structure), own)
+
+    def parts(self) -> list[slice]:
+        """Pairs of sequences that are taken at a time."""
+        counts = self.counts()
+        found, begin, ends = [], 0, np.cumsum(counts)
+        while begin < counts.size:
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(ends, before + AT_ONCE, side="right")), begin + 1)
+            found.append(slice(begin, end))
+            begin = end
+        return found
+
+    def gradients(self, operands: tuple[Any, ...], dy: Any) -> tuple[Encoding, Encoding]:
+        """The gradients, made of operations that have gradients themselves."""
+        x, y = (_rows(z) for z in operands)
+        library, name = library_of(x), library_of(x).dtype_name(self.one.dtype)
+        slopes = library.astype(rows_of(dy) if isinstance(dy, Encoding) else dy, _kind(name))
+        one, best = self.one._structure, self.best
+        assert best is not None
+        lengths = one.lengths[self.scored]
+        cum = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(cum[-1]) - np.repeat(cum[:-1] - one.offsets[:-1][self.scored], lengths)
+        pair = np.repeat(np.arange(lengths.size), lengths)
+        there = best >= 0
+        rows, best, pair = rows[there], best[there], pair[there]
+        dx = _gathered(library, y, rows, best, slopes, pair, one.rows)
+        dz = _gathered(library, x, best, rows, slopes, pair, self.two._structure.rows)
+        return _laid(library, dx, name, one, self.one), _laid(library, dz, name, self.two._structure, self.two)
+
+
+def _gathered(library: Library, table: Array, to: Array, ids: Array, slopes: Array, pair: Array, rows: int) -> Array:
+    """For each row the sum of the rows of a table that go there, times the slopes of their pairs, in any graph."""
+    order = np.argsort(to, kind="stable")
+    structure = Structure.of_lengths(np.bincount(to, minlength=rows).astype(np.int64))
+    weights = Ragged._sealed(library.take(slopes, pair[order], 0), structure)
+    made: Any = embedding_bag(table, Ragged._sealed(ids[order], structure), weights)
+    found: Array = made
+    return found
+
+
+def _kind(name: str) -> str:
+    return "float32" if name in HALF else name
+
+
+def _rows(z: Encoding) -> Array:
+    """The rows of a batch in the dtype in which they are multiplied."""
+    rows = rows_of(z)
+    library = library_of(rows)
+    cast: Array = library.astype(rows, _kind(library.dtype_name(rows.dtype)))
+    return cast
+
+
+def _laid(library: Library, rows: Array, name: str, structure: Structure, shape: Encoding) -> Any:
+    return restored(Ragged._sealed(library.astype(rows, name), structure), shape)

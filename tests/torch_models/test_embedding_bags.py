@@ -1,0 +1,80 @@
+"""Embedding bags beside PyTorch's own."""
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+pytestmark = pytest.mark.peers
+
+LENGTHS = [3, 0, 1, 40, 2]
+MODES = [("sum", False), ("sum", True), ("mean", False), ("max", False)]
+OFFSETS = torch.from_numpy(np.cumsum([0, *LENGTHS]))
+
+
+def drawn(dtype=torch.float64, rows=20, width=6):
+    torch.manual_seed(0)
+    table = torch.randn(rows, width, dtype=dtype, requires_grad=True)
+    ids = torch.randint(0, rows, (sum(LENGTHS),))
+    return table, ids, torch.rand(len(ids), dtype=dtype, requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("mode", "weighted"), MODES)
+def test_values_and_gradients_are_those_of_pytorch(mode, weighted, dtype):
+    table, ids, weights = drawn(dtype)
+    weights = weights if weighted else None
+    right = F.embedding_bag(ids, table, OFFSETS, mode=mode, include_last_offset=True, per_sample_weights=weights)
+    found = sf.embedding_bag(table, sf.Ragged(ids, LENGTHS), weights, mode)
+    torch.testing.assert_close(found, right)
+    dy = torch.randn_like(right)
+    given = [table, *([weights] if weighted else [])]
+    for one, two in zip(*(torch.autograd.grad(y, given, dy) for y in (found, right)), strict=True):
+        torch.testing.assert_close(one, two)
+    with torch.no_grad():
+        assert not sf.embedding_bag(table, sf.Ragged(ids, LENGTHS), weights, mode).requires_grad
+
+
+@pytest.mark.parametrize(("mode", "weighted"), [*MODES, ("mean", True)])
+def test_to_the_second_order(mode, weighted):
+    table, ids, weights = drawn(rows=7, width=2)
+    given = (table, weights) if weighted else (table,)
+
+    def reduced(table, weights=None):
+        return sf.embedding_bag(table, sf.convert(sf.Ragged(ids, LENGTHS), sf.Padded), weights, mode)
+
+    assert torch.autograd.gradcheck(reduced, given)
+    assert torch.autograd.gradgradcheck(reduced, given)
+
+
+def test_a_sparse_gradient():
+    """It has a row for each different id, and the optimizer for such gradients takes it."""
+    table, ids, _ = drawn(torch.float32, rows=1000)
+    table = torch.nn.Parameter(table.detach())
+    x = sf.Ragged(ids, LENGTHS)
+    sf.embedding_bag(table, x, sparse=True).square().sum().backward()
+    sparse, table.grad = table.grad, None
+    assert sparse.is_sparse
+    assert sparse.coalesce().indices().tolist() == [sorted(set(ids.tolist()))]
+    sf.embedding_bag(table, x).square().sum().backward()
+    torch.testing.assert_close(sparse.to_dense(), table.grad)
+    table.grad = sparse
+    before = table.detach().clone()
+    torch.optim.SparseAdam([table]).step()
+    assert (table != before).any(1).sum() == len(set(ids.tolist()))
+    sf.embedding_bag(table, sf.Ragged(ids[:0], [0]), sparse=True).sum().backward()
+
+
+def test_ids_of_numpy_and_half_precision():
+    table, ids, _ = drawn(torch.float32)
+    x = sf.Ragged(ids.numpy(), LENGTHS)
+    right = sf.embedding_bag(table, sf.Ragged(ids, LENGTHS))
+    torch.testing.assert_close(sf.embedding_bag(table, x), right)
+    for dtype in (torch.float16, torch.bfloat16):
+        half = table.detach().to(dtype).requires_grad_()
+        found = sf.embedding_bag(half, x)
+        torch.testing.assert_close(found.float(), right, rtol=0.02, atol=0.1)
+        found.sum().backward()
+        assert half.grad.dtype is dtype
