@@ -85,10 +85,11 @@ ONCE_THERE = {
     "thinc.types": "thinc",
     "torch.cells": "torch",
     "torch.citizen": "torch",
+    "torch.graph": "torch",
+    "torch.graph.batches": "torch",
     "torch.graph.functions": "torch",
-    "torch.graph.nodes": "torch",
     "torch.graph.ops": "torch",
-    "torch.graph.tracing": "torch",
+    "torch.graph.outside": "torch",
     "torch.recurrent": "torch",
     "torch.steps": "torch",
 }

@@ -10,7 +10,7 @@ says, so it is of its own class; where the graph did not change its structure, i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from ...formats.structure import Structure
 from . import ops
 from .outside import leave_alone, refuse
 
+Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
 GRAPHED = (Ragged, Masked, Padded, Packed)
 KINDS: dict[str, type[Any]] = {"Ragged": Ragged, "Masked": Masked, "Padded": Padded, "Packed": Packed}
 
@@ -68,7 +69,7 @@ for _name, _read in {
     setattr(Structure, _name, property(_Read(_read).__getitem__))
 
 
-def held(x: Any) -> bool:
+def held(x: Traced) -> bool:
     """Ask: can a graph hold it?"""
     if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
         return False
@@ -78,7 +79,7 @@ def held(x: Any) -> bool:
     return type(structure) is Structure and structure.stable is True
 
 
-def offsets(x: Any) -> torch.Tensor:
+def offsets(x: Traced) -> torch.Tensor:
     """The offsets of a batch, on the host."""
     if not held(x):
         not_held()
@@ -87,7 +88,7 @@ def offsets(x: Any) -> torch.Tensor:
     return found
 
 
-def found(numbers: torch.Tensor, structure: Any = None) -> Any:
+def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
     """The structure with these offsets."""
     structure = object.__new__(Found) if structure is None else structure
     structure.tensor = numbers
@@ -96,17 +97,17 @@ def found(numbers: torch.Tensor, structure: Any = None) -> Any:
     return structure
 
 
-def longest(x: Any) -> Any:
+def longest(x: Traced) -> Any:
     """The items of its longest sequence: a number that is known, or one that the graph finds out."""
     return _most(x, "longest", 0)
 
 
-def room(x: Any) -> Any:
+def room(x: Traced) -> Any:
     """A width that fits: one that the graph finds out is 2 at least, since the compiler treats 1 as another case."""
     return _most(x, "room", 2)
 
 
-def _most(x: Any, name: str, least: int) -> Any:
+def _most(x: Traced, name: str, least: int) -> Any:
     numbers = offsets(x)
     structure = x._structure
     if not isinstance(structure, Found):
@@ -117,17 +118,17 @@ def _most(x: Any, name: str, least: int) -> Any:
     return known[name]
 
 
-def same_structure(x: Any, y: Any) -> bool:
+def same_structure(x: Traced, y: Traced) -> bool:
     """Ask: is the structure of both known to be one?"""
     return x._structure is y._structure
 
 
-def lengths(x: Any) -> torch.Tensor:
+def lengths(x: Traced) -> torch.Tensor:
     """Lengths in the caller's order."""
     return torch.ops.seqformats.lengths.default(offsets(x))
 
 
-def made(kind: Any, data: torch.Tensor, structure: Any, side: Any = "right") -> Any:
+def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
     """The encoding over such data, filled as `_sealed` of its class does it."""
     x = object.__new__(kind)
     fill = object.__setattr__
@@ -157,7 +158,7 @@ def made(kind: Any, data: torch.Tensor, structure: Any, side: Any = "right") -> 
     return x
 
 
-def over(x: Any, data: torch.Tensor) -> Any:
+def over(x: Traced, data: torch.Tensor) -> Any:
     """The encoding `x` over other data."""
     return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
 
@@ -165,32 +166,32 @@ def over(x: Any, data: torch.Tensor) -> Any:
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def _sorted(x: Any) -> Any:
+def _sorted(x: Traced) -> Any:
     return torch.sort(lengths(x), descending=True, stable=True)
 
 
-def lengths_of(x: Any) -> Any:
+def lengths_of(x: Traced) -> Any:
     """``x.lengths``."""
     return (_sorted(x)[0] if x._by_steps else lengths(x)).numpy()
 
 
-def indices_of(x: Any) -> Any:
+def indices_of(x: Traced) -> Any:
     """``x.indices``."""
     return _sorted(x)[1].numpy()
 
 
-def size_at_t(x: Any) -> Any:
+def size_at_t(x: Traced) -> Any:
     """``x.size_at_t``."""
     steps = x.data.shape[0] if x._lead == 2 else longest(x)
     return (lengths(x) > torch.arange(steps)[:, None]).sum(1).numpy()
 
 
-def offsets_of(x: Any) -> Any:
+def offsets_of(x: Traced) -> Any:
     """``x.offsets``."""
     return offsets(x).clone().numpy()
 
 
-def mask(x: Any) -> torch.Tensor:
+def mask(x: Traced) -> torch.Tensor:
     """``x.mask``."""
     width = x.data.shape[1]
     count = lengths(x).to(x.data.device)[:, None]
@@ -198,12 +199,12 @@ def mask(x: Any) -> torch.Tensor:
     return place >= width - count if x.side == "left" else place < count
 
 
-def item_shape(x: Any) -> Any:
+def item_shape(x: Traced) -> Any:
     """``x.item_shape``."""
     return tuple(x.data.shape[x._lead :])
 
 
-def rows(x: Any) -> Any:
+def rows(x: Traced) -> Any:
     """``x.rows``."""
     if x._lead == 1:
         return x.data.shape[0]
@@ -216,7 +217,7 @@ def rows(x: Any) -> Any:
     return known["rows"]
 
 
-def device_of(x: Any) -> str:
+def device_of(x: Traced) -> str:
     """``x.device``."""
     return "cpu" if x.data.device.type == "cpu" else str(x.data.device)
 
@@ -224,17 +225,17 @@ def device_of(x: Any) -> str:
 # --- constructors -----------------------------------------------------------------------------------------------------
 
 
-def new(kind: Any, *args: Any, **options: Any) -> Any:  # noqa: ARG001  what a constructor is given
+def new(kind: Traced, *args: Any, **options: Any) -> Any:  # noqa: ARG001  what a constructor is given
     """Make what a constructor fills."""
     return empty(kind)
 
 
-def empty(kind: Any) -> Any:
+def empty(kind: Traced) -> Any:
     """Make an encoding with nothing in it."""
     return object.__new__(kind)
 
 
-def empty_in_graph(kind: Any) -> Any:
+def empty_in_graph(kind: Traced) -> Any:
     """Make it with its structure, since a graph hands out objects in the order in which they have been made."""
     structure = object.__new__(Found)
     x = object.__new__(kind)
@@ -242,7 +243,7 @@ def empty_in_graph(kind: Any) -> Any:
     return x
 
 
-def construct(x: Any) -> Any:
+def construct(x: Traced) -> Any:
     """Check and fill what the constructor of `Ragged` or `Masked` has been given."""
     kind, data, numbers = type(x), x.data, x._lengths
     if (kind is not Ragged and kind is not Masked) or not isinstance(data, torch.Tensor) or numbers is None:
@@ -265,7 +266,7 @@ def construct(x: Any) -> Any:
     return x
 
 
-def alone(numbers: Any) -> Any:
+def alone(numbers: Traced) -> Any:
     """A copy that nobody may write to: as an argument the compiler does not take a view of such an array."""
     if not isinstance(numbers, np.ndarray):
         return numbers

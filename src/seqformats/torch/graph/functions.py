@@ -20,6 +20,7 @@ from . import ops
 from .batches import (
     GRAPHED,
     KINDS,
+    Traced,
     found,
     held,
     lengths,
@@ -65,7 +66,7 @@ def coded(given: ops.Given) -> ops.Given:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def planned(name: str, args: Any, options: Any, data: int) -> Any:
+def planned(name: str, args: Traced, options: Traced, data: int) -> Any:
     """Plan a call: its text, its results as (kind, side, tensor, offsets), are they several, the offsets that are kept.
 
     No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
@@ -100,7 +101,7 @@ class Call:
         self.structures: list[Any] = []
         self.sizes: list[Any] = []
 
-    def tensor(self, x: Any, lead: int) -> Any:
+    def tensor(self, x: Traced, lead: int) -> Any:
         """A tensor of items, in float32 where an autocast region adds half precision up so: place, dtype and shape."""
         half = x.dtype in (torch.float16, torch.bfloat16)
         if self.summed and half and torch.is_autocast_enabled(x.device.type):
@@ -108,12 +109,12 @@ class Call:
         self.data.append(x)
         return len(self.data) - 1, x.dtype, tuple([known(size) for size in x.shape[lead:]])
 
-    def size(self, x: Any) -> int:
+    def size(self, x: Traced) -> int:
         """The place of a size; even of one that is known by now, since a trial has its own."""
         self.sizes.append(x)
         return len(self.sizes) - 1
 
-    def host(self, x: Any) -> int:
+    def host(self, x: Traced) -> int:
         """The place of the offsets among those of all batches."""
         for k in range(len(self.structures)):
             if self.structures[k] is x._structure:
@@ -122,7 +123,7 @@ class Call:
         self.structures.append(x._structure)
         return len(self.hosts) - 1
 
-    def given(self, x: Any, key: str = "", each: bool = False) -> Any:
+    def given(self, x: Traced, key: str = "", each: bool = False) -> Any:
         """One argument; `each` says that an array has a row for each sequence."""
         if isinstance(x, Encoding):
             host = self.host(x)
@@ -140,7 +141,7 @@ class Call:
         return "constant", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
 
-def call(name: str, *args: Any, **options: Any) -> Any:
+def call(name: str, *args: Traced, **options: Traced) -> Any:
     """Put a call of the public function of this name into the graph."""
     how = name
     if name == "reduce":
@@ -173,7 +174,7 @@ def call(name: str, *args: Any, **options: Any) -> Any:
 # --- public functions -------------------------------------------------------------------------------------------------
 
 
-def convert(x: Any, To: Any, *, copy: bool = False, **options: Any) -> Any:
+def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
     if not held(x) or To not in GRAPHED or copy or "truncate" in options or "level" in options:
         no_conversion()
@@ -188,7 +189,7 @@ def convert(x: Any, To: Any, *, copy: bool = False, **options: Any) -> Any:
     return call("convert", x, To, **options)
 
 
-def convert_like(y: Any, x: Any) -> Any:
+def convert_like(y: Traced, x: Traced) -> Any:
     """`seqformats.convert_like`; where the lengths of both may differ, those of `y` are kept, as outside."""
     if not held(x) or not held(y):
         no_conversion()
@@ -203,7 +204,7 @@ def convert_like(y: Any, x: Any) -> Any:
     return call("convert", y, Padded, width=torch.sym_max(x.data.shape[0], room(y)))
 
 
-def without_padding(y: Any) -> torch.Tensor:
+def without_padding(y: Traced) -> torch.Tensor:
     """The data of a `Masked`, zero where there is no item."""
     there = mask(y)
     while there.dim() < y.data.dim():
@@ -211,21 +212,21 @@ def without_padding(y: Any) -> torch.Tensor:
     return torch.where(there, y.data, 0)
 
 
-def expand(x: Any, like: Any, **options: Any) -> Any:
+def expand(x: Traced, like: Traced, **options: Traced) -> Any:
     """`seqformats.expand`; rows of an array over a batch are as many as the batch has items."""
     if isinstance(x, torch.Tensor) and held(like) and not options:
         return call("expand_as", x, convert(like, Ragged)).data
     return call("expand", x, like, **options)
 
 
-def recurrence(x: Any, decay: Any, *, initial: Any = None, **options: Any) -> Any:
+def recurrence(x: Traced, decay: Traced, *, initial: Traced = None, **options: Traced) -> Any:
     """`seqformats.recurrence`; an array of states would have to be as long as a trial batch."""
     if isinstance(initial, torch.Tensor):
         no_option()
     return call("recurrence", x, decay, initial=initial, **options)
 
 
-def number_of_each(x: Any) -> Any:
+def number_of_each(x: Traced) -> Any:
     """`seqformats.lengths` of a batch in a graph: an array of NumPy, as ever."""
     return lengths(x).numpy()
 
@@ -233,17 +234,17 @@ def number_of_each(x: Any) -> Any:
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
-def count(x: Any) -> Any:
+def count(x: Traced) -> Any:
     """Count the sequences."""
     return offsets(x).shape[0] - 1
 
 
-def each_row(x: Any, numbers: torch.Tensor) -> torch.Tensor:
+def each_row(x: Traced, numbers: torch.Tensor) -> torch.Tensor:
     """A number of each sequence, for each of its rows, in the caller's order."""
     return torch.repeat_interleave(numbers, lengths(x), output_size=rows(x))
 
 
-def position_ids(x: Any, start: Any = 0, *, layout: bool = False, level: int = -1) -> torch.Tensor:
+def position_ids(x: Traced, start: Traced = 0, *, layout: bool = False, level: int = -1) -> torch.Tensor:
     """`seqformats.position_ids`."""
     if layout or level != -1 or not isinstance(start, int):
         no_layout()
@@ -251,14 +252,14 @@ def position_ids(x: Any, start: Any = 0, *, layout: bool = False, level: int = -
     return places.to(x.data.device)
 
 
-def segment_ids(x: Any, *, layout: bool = False, level: int = -1) -> torch.Tensor:
+def segment_ids(x: Traced, *, layout: bool = False, level: int = -1) -> torch.Tensor:
     """`seqformats.segment_ids`."""
     if layout or level != -1:
         no_layout()
     return each_row(x, torch.arange(count(x))).to(x.data.device)
 
 
-def cu_seqlens(x: Any) -> torch.Tensor:
+def cu_seqlens(x: Traced) -> torch.Tensor:
     """`seqformats.cu_seqlens`."""
     numbers = offsets(x)
     if x._lead == 1 and x.data.shape[0] >= 2**31:
@@ -266,7 +267,7 @@ def cu_seqlens(x: Any) -> torch.Tensor:
     return numbers.to(device=x.data.device, dtype=torch.int32, copy=True)
 
 
-def padding_mask(x: Any, *, width: Any = None, side: Any = None) -> torch.Tensor:
+def padding_mask(x: Traced, *, width: Traced = None, side: Traced = None) -> torch.Tensor:
     """`seqformats.mask`."""
     numbers = lengths(x)[:, None]
     if width is not None or side not in (None, "left", "right") or (type(x) is Masked and side not in (None, x.side)):
@@ -279,7 +280,7 @@ def padding_mask(x: Any, *, width: Any = None, side: Any = None) -> torch.Tensor
     return there.to(x.data.device)
 
 
-def block_mask(x: Any, *, causal: bool = False) -> torch.Tensor:
+def block_mask(x: Traced, *, causal: bool = False) -> torch.Tensor:
     """`seqformats.block_mask`."""
     numbers = segment_ids(x)
     seen = numbers[:, None] == numbers
@@ -289,7 +290,7 @@ def block_mask(x: Any, *, causal: bool = False) -> torch.Tensor:
     return seen
 
 
-def varlen_of(q: Any, k: Any = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
+def varlen_of(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
     """`seqformats.torch.varlen`."""
     keys = q if k is None else k
     if names not in ("flash_attn", "torch", "hf") or max_as != "int" or count(q) != count(keys):
@@ -301,14 +302,14 @@ def varlen_of(q: Any, k: Any = None, *, names: str = "flash_attn", max_as: str =
 # --- wrappers ---------------------------------------------------------------------------------------------------------
 
 
-def call_wrapped(wrapper: Any, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Do what a wrapped function does; see `wrapping.wrapper`."""
     if wrapper.backprop:
         no_wrapper()
     return wrapping(wrapper.To, wrapper.rows, wrapper.options, fn, args, kwargs)
 
 
-def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Convert, call, convert back."""
     given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
     if not given:
@@ -336,7 +337,7 @@ def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: An
     return back(y, shown[0], first)
 
 
-def back(y: Any, seen: Any, first: Any) -> Any:
+def back(y: Traced, seen: Traced, first: Traced) -> Any:
     """Give what a function returned as the caller gets it."""
     if isinstance(y, torch.Tensor):
         if y.shape[: seen._lead] != seen.data.shape[: seen._lead]:
@@ -347,16 +348,16 @@ def back(y: Any, seen: Any, first: Any) -> Any:
     return convert_like(y, first)
 
 
-def with_kind(To: Any, bare: bool) -> Callable[..., Any]:
+def with_kind(To: Traced, bare: bool) -> Callable[..., Any]:
     """Make the version of a `with_...` that is called in a graph."""
 
-    def version(fn: Any = None, **options: Any) -> Any:
+    def version(fn: Traced = None, **options: Traced) -> Any:
         if options.get("backprop") or options.get("like") is not None or "dtype" in options:
             no_wrapper()
         own = {key: value for key, value in options.items() if key not in ("backprop", "like")}
 
-        def decorate(fn: Any) -> Any:
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def decorate(fn: Traced) -> Any:
+            def wrapped(*args: Traced, **kwargs: Traced) -> Any:
                 return wrapping(To, bare, own, fn, args, kwargs)
 
             return wrapped
@@ -369,7 +370,7 @@ def with_kind(To: Any, bare: bool) -> Callable[..., Any]:
 def node(name: str) -> Callable[..., Any]:
     """Make what is read in place of a public function that becomes a node."""
 
-    def read(*args: Any, **options: Any) -> Any:
+    def read(*args: Traced, **options: Traced) -> Any:
         return call(name, *args, **options)
 
     return read

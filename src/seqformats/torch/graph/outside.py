@@ -50,9 +50,10 @@ def _entrance(free: int) -> types.CodeType:
         return enter.__code__
     names = ", ".join([f"name_{k}" for k in range(free)])
     body = "try: return outside(*args, **options)\n  except BaseException: raise"
-    scope: dict[str, Any] = {}
-    exec(f"def around({names}):\n def enter(*args, outside, **options):\n  {body}\n  {names}\n return enter", scope)
-    made: types.CodeType = scope["around"](*[None] * free).__code__
+    text = f"def around({names}):\n def enter(*args, outside, **options):\n  {body}\n  {names}\n return enter"
+    made = compile(text, __file__, "exec")
+    for _ in range(2):  # of the module, of the scope, of the function
+        made = next(part for part in made.co_consts if isinstance(part, types.CodeType))
     return made
 
 
