@@ -332,14 +332,13 @@ _IN_BEAM = (
     "ExponentialDecayLengthPenalty ForcedEnd ForcedPrefix ForcedTokens LexicalConstraints NoRepeatNgram Prune "
     "RepetitionPenalty Sample SequenceBias Stochastic Trie beam_backtrace beam_search beam_step"
 )
-_LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
+_IN_CTC = "CTCAlignment CTCResult CTCState NGrams ctc_align ctc_beam_search ctc_greedy ctc_loss"
+_WRAPPERS = "with_array with_flatten with_list with_lod with_masked with_packed with_padded with_ragged"
+_LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | dict.fromkeys(_IN_CTC.split(), "ctc")
+_LATER |= dict.fromkeys(_WRAPPERS.split(), "wrap") | {
     "Balance": "operations.balance",
-    "CTCAlignment": "ctc",
-    "CTCResult": "ctc",
-    "CTCState": "ctc",
     "EditCounts": "operations.error_rates",
     "MaskedTokens": "operations.masking",
-    "NGrams": "ctc",
     "Packs": "operations.packing",
     "SpanCorrupted": "operations.masking",
     "Template": "operations.template",
@@ -366,10 +365,6 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
     "embedding_bag": "operations.embedding_bag",
-    "ctc_align": "ctc",
-    "ctc_beam_search": "ctc",
-    "ctc_greedy": "ctc",
-    "ctc_loss": "ctc",
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
@@ -476,14 +471,6 @@ _LATER = dict.fromkeys(_IN_BEAM.split(), "beam") | {
     "where": "operations.where",
     "window": "operations.windows",
     "window_by": "operations.time_windows",
-    "with_array": "wrap",
-    "with_flatten": "wrap",
-    "with_list": "wrap",
-    "with_lod": "wrap",
-    "with_masked": "wrap",
-    "with_packed": "wrap",
-    "with_padded": "wrap",
-    "with_ragged": "wrap",
 }
 _MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "rl", "thinc", "torch")
 
