@@ -94,6 +94,10 @@ FOLLOWED = {
         lambda: sf.scatter([[True]], [[0]], [[False]]),
         lambda: sf.scatter([[True]], [[0]], [[False]], mode="put"),
     ),
+    "give candidates": (
+        lambda: sf.maxsim([np.ones((2, 3))], [np.ones((1, 3))] * 2),
+        lambda: sf.maxsim([np.ones((2, 3))], [np.ones((1, 3))] * 2, [[0, 1]]),
+    ),
     "sf.Masked(base, [m] * n) makes one of an array": (
         lambda: sf.scatter(np.zeros((2, 3)), [[0], [2]], [[1.0], [1.0]], mode="put"),
         lambda: sf.scatter(sf.Masked(np.zeros((2, 3)), [3] * 2), [[0], [2]], [[1.0], [1.0]], mode="put"),
@@ -134,7 +138,7 @@ FOLLOWED = {
         lambda: sf.rl.returns(np.ones(2)),
         lambda: sf.rl.returns(np.ones(2), where=sf.Ragged(np.ones(3, bool), [2, 1])),
     ),
-    "give keep != 0, or another comparison": (
+    "give {} != 0, or another comparison": (
         lambda: sf.filter(x, np.ones(3)),
         lambda: sf.filter(x, np.ones(3) != 0),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ bag_rows, bag_max = kernel("bag_rows"), kernel("bag_max")
 bag_max_back, bag_slopes, bag_weights_back = kernel("bag_max_back"), kernel("bag_slopes"), kernel("bag_weights_back")
 group_bins, rank_keys = kernel("group_bins"), kernel("rank_keys")
 
+Operands: TypeAlias = tuple[Any, ...]
+"""The table, and the weights if there are some."""
 FLOATS = (*HALF, "float32", "float64")
 SUM, MEAN, MAX = "sum", "mean", "max"
 NOTHING = frozen(np.zeros(0, np.int64))
@@ -144,7 +146,7 @@ def _embedding_bag(
     operands = (rows,) if mass is None else (rows, mass.own)
     call.weights = None if mass is None else without_data(mass.own)
 
-    def gradient(slopes: tuple[Any, ...]) -> Any:
+    def gradient(slopes: Operands) -> Any:
         if mass is None:
             return slopes[0]
         return slopes[0], slopes[1] if mass.gradient is None else mass.gradient(slopes[1])
@@ -157,7 +159,7 @@ def _embedding_bag(
 registry.gradient(embedding_bag)(lambda args, options: _embedding_bag(*args, **options).vjp())
 
 
-def _at_once(table: Any, ids: Any, weights: Any, mode: object) -> Array | None:
+def _at_once(table: Any, ids: Batch, weights: Any, mode: object) -> Array | None:
     """The result of plain arrays on the host that want no gradient; None for all else, and for ids that are wrong."""
     library = library_of_type(type(table))
     if type(ids) is not Ragged or library is None or (mode is not SUM and mode is not MEAN):
@@ -238,7 +240,7 @@ class _Bags:
         self.item = table[1:]
         self.width = math.prod(self.item)
 
-    def rule(self, operands: tuple[Any, ...], back: bool) -> tuple[Reduced, Pullback | None]:
+    def rule(self, operands: Operands, back: bool) -> tuple[Reduced, Pullback | None]:
         """The result, and the pullback."""
         library, table = self.library, operands[0]
         if library.functional and library.kind(table) != "cpu":
@@ -254,7 +256,7 @@ class _Bags:
         if len(operands) > 1 or self.mode == MAX:
             return y, lambda dy: self.pull(source, weights, sums, dy)
 
-        def again(slopes: tuple[Any, ...]) -> Reduced:
+        def again(slopes: Operands) -> Reduced:
             source = self.source(slopes[0])
             return self.laid(self.reduce(source, NOTHING, False).values)
 
@@ -317,7 +319,7 @@ class _Bags:
 
     # --- backwards ---
 
-    def pull(self, source: _Source, weights: Array, sums: _Sums, dy: Any) -> tuple[Any, ...]:
+    def pull(self, source: _Source, weights: Array, sums: _Sums, dy: Reduced) -> tuple[Any, ...]:
         """The gradients of the table, and of the weights if there are some."""
         library, n, width = self.library, self.structure.n, self.width
         slopes = library.astype(rows_or_data(dy), self.kind).reshape(n, width)
@@ -377,7 +379,7 @@ class _Bags:
 
     # --- by other operations ---
 
-    def composed(self, operands: tuple[Any, ...]) -> Reduced:
+    def composed(self, operands: Operands) -> Reduced:
         """The result by operations that programs and graphs know."""
         ids = to_host(self.ids)
         self.check(ids)
@@ -388,7 +390,7 @@ class _Bags:
         """The operation that reduces rows which are there."""
         return {SUM: reduce_sum, MEAN: reduce_mean, MAX: reduce_max}[self.mode]
 
-    def second_order(self, operands: tuple[Any, ...], dy: Reduced) -> tuple[Any, ...]:
+    def second_order(self, operands: Operands, dy: Reduced) -> tuple[Any, ...]:
         """The gradients, made of operations that have gradients themselves."""
         rows, back = selected(Operand(operands[0]), to_host(self.ids)).vjp()
         _, pullback = vjp(self.reduction(), Ragged._sealed(rows, self.structure), **_options(operands))
@@ -398,7 +400,7 @@ class _Bags:
         return back(found[0].data), found[1]
 
 
-def _options(operands: tuple[Any, ...]) -> dict[str, Any]:
+def _options(operands: Operands) -> dict[str, Any]:
     return {"weights": operands[1]} if len(operands) > 1 else {}
 
 

@@ -7,7 +7,7 @@ product of matrices, one pair after the other, below that by the kernel of `embe
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from .over import name_of
 from .reduce import reduce_sum
 from .topk import argmax
 
+Operands: TypeAlias = tuple[Any, ...]
+"""Two batches."""
 LARGE = 1 << 16
 """Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own."""
 AT_ONCE = 1 << 20
@@ -269,7 +271,7 @@ class _Products(NamedTuple):
         kept = tuple([Ragged._sealed(library.alias(z), s) for z, s in ((x, self.pairs.one), (y, self.pairs.two))])
         return found, lambda dy: self.gradients(kept, dy)
 
-    def gradients(self, operands: tuple[Any, ...], dy: Any) -> tuple[Encoding, Encoding]:
+    def gradients(self, operands: Operands, dy: LoD) -> tuple[Encoding, Encoding]:
         """The gradients, made of operations that have gradients themselves."""
         x, y = (_rows(z) for z in operands)
         library, name = (
@@ -360,7 +362,7 @@ class _Scores:
             begin = end
         return found
 
-    def gradients(self, operands: tuple[Any, ...], dy: Any) -> tuple[Encoding, Encoding]:
+    def gradients(self, operands: Operands, dy: LoD | Encoding | Array) -> tuple[Encoding, Encoding]:
         """The gradients, made of operations that have gradients themselves."""
         x, y = (_rows(z) for z in operands)
         library, name = library_of(x), library_of(x).dtype_name(self.one.dtype)

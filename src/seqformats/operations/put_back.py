@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from .join import check_alike
 from .runs import Kept
 from .select import placed_sequences
 
+Operands: TypeAlias = tuple[Any, Any]
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -163,7 +164,7 @@ class _Puts:
                 f"{shown(kept.kept.lengths)}"
             )
 
-    def rule(self, operands: tuple[Encoding, Any], back: bool) -> tuple[Any, Pullback]:
+    def rule(self, operands: Operands, back: bool) -> tuple[Any, Pullback]:
         """Of a batch and its values; both ways are linear, to any order."""
         self.keep(back)
         return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
@@ -178,7 +179,7 @@ class _Puts:
         if back:
             self.kept = self.kept._replace(marks=library_of(self.kept.marks).copy(self.kept.marks))
 
-    def forward(self, operands: tuple[Encoding, Any]) -> Any:
+    def forward(self, operands: Operands) -> Any:
         """The values over the marked items of the batch."""
         base, values = operands
         return self.over(base, values if is_array(values) else rows_of(values))
@@ -287,7 +288,7 @@ class _Replaced:
         """The result, and the way back; both are linear, to any order."""
         return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
-    def forward(self, operands: tuple[Any, Any]) -> Any:
+    def forward(self, operands: Operands) -> Any:
         """By one move from both arrays; of a `List` no row is moved."""
         base, values = operands
         if not base._in_one_array:

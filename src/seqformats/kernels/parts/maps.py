@@ -12,6 +12,7 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
+from .code import Item
 from .record import Array, Integers
 
 
@@ -66,13 +67,13 @@ def parts_of(data: tuple[Array, ...], offsets: tuple[Integers, ...], i: int) -> 
 
 
 @overload(parts_of, strict=False)
-def _parts_of(data: Any, offsets: Any, i: Any) -> Any:
+def _parts_of(data: Item, offsets: Item, i: Item) -> Any:
     """Compile `parts_of` for arrays of several types, over which no loop could go."""
 
-    def one(data: Any, offsets: Any, i: int) -> Any:
+    def one(data: Item, offsets: Item, i: int) -> Any:
         return (data[0][offsets[0][i] : offsets[0][i + 1]],)
 
-    def several(data: Any, offsets: Any, i: int) -> Any:
+    def several(data: Item, offsets: Item, i: int) -> Any:
         return (data[0][offsets[0][i] : offsets[0][i + 1]], *parts_of(data[1:], offsets[1:], i))
 
     return one if len(data) == 1 else several
@@ -82,7 +83,7 @@ def _once(fn: Callable[..., Any], sequences: tuple[Array, ...]) -> Any:
     return fn(*sequences)
 
 
-def _numbers(fn: Callable[..., Any], data: Any, offsets: Any, out: Array, reached: Integers, lo: int, hi: int) -> int:
+def _numbers(fn: Callable[..., Any], data: Item, offsets: Item, out: Array, reached: Integers, lo: int, hi: int) -> int:
     """A number a sequence; `reached` says at ``lo`` which one it is about."""
     for i in range(lo, hi):
         reached[lo] = i
@@ -90,7 +91,7 @@ def _numbers(fn: Callable[..., Any], data: Any, offsets: Any, out: Array, reache
     return -1
 
 
-def _items(fn: Callable[..., Any], data: Any, offsets: Any, out: Any, reached: Integers, lo: int, hi: int) -> int:
+def _items(fn: Callable[..., Any], data: Item, offsets: Item, out: Any, reached: Integers, lo: int, hi: int) -> int:
     """An array of one shape a sequence, or the first sequence that has another."""
     for i in range(lo, hi):
         reached[lo] = i
@@ -101,7 +102,9 @@ def _items(fn: Callable[..., Any], data: Any, offsets: Any, out: Any, reached: I
     return -1
 
 
-def _sequences(fn: Callable[..., Any], data: Any, offsets: Any, out: Any, used: int, lengths: Integers, at: Any) -> Any:
+def _sequences(
+    fn: Callable[..., Any], data: Item, offsets: Item, out: Any, used: int, lengths: Integers, at: Any
+) -> Any:
     """Arrays of any length, one after the other in `out` behind the first `used` rows, or in more room.
 
     `at` is (reached, block, lo, hi).  It gives the array, and the rows used, or -1 - i where sequence i has items of
