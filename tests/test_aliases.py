@@ -24,6 +24,7 @@ flash_attn_varlen_func: attention; row_splits: cu_seqlens; value_rowids: segment
 segment_sum: reduce_sum; segment_max: reduce_max; max: reduce_max; mean: reduce_mean; sum: reduce_sum; std: reduce_std
 mean pooling: reduce_mean; quantile: reduce_quantile; repeat_interleave: repeat; flip: reverse; cat: concat
 LSTM: torch.rnn; GRU: torch.rnn; DistributedSampler: torch.BucketSampler; LengthGroupedSampler: torch.BucketSampler
+ColBERT: maxsim; EmbeddingBag: embedding_bag; resample: window_by; asof: merge_asof; late interaction: maxsim
 boolean_mask: filter; top_k: topk; z-score: standardize; ewm: ema; associative_scan: recurrence; normalize: standardize
 """
 PAIRS = [pair.split(": ") for line in WANTED.strip().splitlines() for pair in line.split("; ")]

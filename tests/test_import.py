@@ -1,6 +1,5 @@
 """What `import seqformats` loads, and that everything else comes when its name is first asked for."""
 
-import ast
 import os
 import pathlib
 import re
@@ -9,15 +8,16 @@ import sys
 import textwrap
 
 import pytest
+import table_of_names
 
 import seqformats as sf
-from seqformats import registry
+from seqformats import names, registry
 
 pytestmark = pytest.mark.passes("compiled", reason="what is imported is the same in every pass")
 
 SOURCE = pathlib.Path(sf.__file__).parent
 
-MODULES = 58  # of this package, after the import
+MODULES = 59  # of this package, after the import
 # Those of them that are in a package are in one of these.
 PACKAGES = {"arrays", "converters", "core", "formats", "launch", "native", "reading"}
 # Of the standard library, which NumPy does without, and which take long.
@@ -70,13 +70,9 @@ def test_what_the_first_conversion_loads(given):
 
 
 def places():
-    """Of each public name that is loaded later the module that the front door names to type checkers."""
-    (block,) = [
-        node
-        for node in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
-    return {alias.name: node.module for node in block.body for alias in node.names if node.module}
+    """Of each public name that is loaded later the module that the stub names to type checkers."""
+    later = {module: found for module, found in names.NAMES.items() if module not in names.AT_ONCE}
+    return {name: module for module, found in later.items() for name in found.split()}
 
 
 @FORK
@@ -114,19 +110,17 @@ def test_each_name_alone():
     assert python(script) == []
 
 
-def test_all_names_are_somewhere():
-    later = places()
-    assert sf._LATER.keys() == later.keys()
-    moved = {name for name, module in later.items() if module != sf._LATER[name]}
-    assert moved == {"from_njt"}, "which its package loads later"
-    assert later.keys() < set(sf.__all__)
+def test_the_table_of_names_is_that_of_the_stub():
+    assert (SOURCE / "names.py").read_text(encoding="utf-8") == table_of_names.text(), "run tests/table_of_names.py"
+    assert sf.__all__ == sorted(set(sf.__all__))
+    assert sorted(dir(sf)) == sorted({*sf.__all__, *names.MODULES, "__version__"})
 
 
 def test_no_name_is_that_of_a_module():
     """A module would take the place of the name once it is loaded."""
     modules = {path.stem for path in SOURCE.iterdir()}
     assert not modules & set(sf.__all__)
-    assert not [name for name in sf._MODULES if name not in modules]
+    assert not [name for name in names.MODULES if name not in modules]
 
 
 def test_modules_are_imported_by_their_names():

@@ -222,6 +222,9 @@ class Arithmetic:
         made: Self = registry.service("astype")(self, dtype)
         return made
 
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in hints.ABSENT]
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **options: Any) -> Any:
         if method == "__call__" and not options and ufunc.nout == 1 and ufunc.signature is None:
             x = inputs[0]

@@ -1,0 +1,42 @@
+"""The table of public names by module, made of the stub: run this when a name has come or gone."""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "seqformats"
+AT_ONCE = ("arrays.memory", "converters.convert", "errors", "formats", "launch.threads", "registry")
+"""The modules that importing the package loads anyway."""
+
+
+def text():
+    """What `names.py` has to say."""
+    modules, names = [], {}
+    for node in ast.parse((SOURCE / "__init__.pyi").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.setdefault(node.module, []).extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            modules += [alias.name for alias in node.names]
+    lines = ['"""Public names by their modules, made of `__init__.pyi` by `tests/table_of_names.py`."""', ""]
+    lines += [f"MODULES = ({', '.join(map(quoted, modules))})"]
+    lines += [f"AT_ONCE = ({', '.join(map(quoted, AT_ONCE))})", "NAMES = {"]
+    for module, found in names.items():
+        lines += [f'    "{module}": """', *wrapped(found), '    """,']
+    return "\n".join([*lines, "}", ""])
+
+
+def quoted(name):
+    return f'"{name}"'
+
+
+def wrapped(names):
+    """The names in lines of at most 120 characters."""
+    lines = [" " * 7]
+    for name in names:
+        if len(lines[-1]) + 1 + len(name) > 120:
+            lines.append(" " * 7)
+        lines[-1] += f" {name}"
+    return lines
+
+
+if __name__ == "__main__":
+    (SOURCE / "names.py").write_text(text(), encoding="utf-8")
