@@ -230,9 +230,9 @@ SENTENCES = [
         ),
     ),
     (
-        lambda: sf.with_padded(lambda x: x)(5, "a"),
+        lambda: sf.with_padded(lambda x: x)(5, 2.5),
         TypeError,
-        "with_padded needs an encoding or a list of arrays among its arguments, but got: int, str",
+        "with_padded needs an encoding or a list of arrays among its arguments, but got: int, float",
     ),
     (
         lambda: sf.with_padded(lambda x: x[1:])(ragged()),
