@@ -23,6 +23,7 @@ from seqformats.operations.reduce import REDUCTIONS
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
     *("conversion", "conversions", "explain", "is_valid_lod", "show", "to_device"),
+    *("from_text", "to_text"),  # of text
     *("doctor", "keep_memory", "kept_memory", "num_threads", "set_num_threads"),
     *(
         "batches",
@@ -926,8 +927,15 @@ def events(b):
 
 
 @call
+def where(b):
+    if b.data.dtype.kind not in "biuf":
+        return None
+    return sf.where, sf.Ragged(b.rng.random(len(b.data)) < 0.5, b.lengths), b.x, b.x
+
+
+@call
 def windows_by_time(b):
-    times = sf.position_ids(b.x)
+    times = sf.position_ids(b.x, layout=True)
     if b.data.dtype.kind not in "biuf":
         return None
     return lambda x: (sf.window_by(x, times, 2, 1), sf.reduce_max(sf.window_by(x, times, 0, 3))), b.x

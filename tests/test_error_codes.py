@@ -32,8 +32,8 @@ CLASSES = {kind.__name__ for kind in GROUPS.values()} | {"OutOfMemory"}
 
 # Where an error is made without a mistake: what no caller sees, and what runs where there is no Python.
 INSIDE = {
-    "native/elf.py": "a file that cannot be loaded is compiled anew",
-    "native/loading.py": "the same",
+    "core/absent.py": "kernels are called by the library alone",
+    "native/loading.py": "a file that cannot be loaded is compiled anew",
     "native/signature.py": "kernels are called by the library alone",
     "kernels/parts/building.py": "a kernel that is not what it says of itself",
     "kernels/parts/cubins.py": "what cannot be compiled for a GPU, which native/cubins.py gives a code",

@@ -315,7 +315,7 @@ def tables():
                 if isinstance(value, (dict, set, list)) and key not in ("__builtins__", "__annotations__"):
                     found[f"{name}.{key}"] = value
                 code = getattr(inspect.unwrap(value), "at_once", None) if callable(value) else None
-                for cell in getattr(code and code[0], "__closure__", None) or ():
+                for cell in getattr(code[0] if isinstance(code, tuple) else code, "__closure__", None) or ():
                     if isinstance(cell.cell_contents, dict):
                         found[f"{name}.{key} at once"] = cell.cell_contents
     return found

@@ -77,6 +77,16 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
+def test_no_kernel_has_a_function_with_the_name_of_a_shared_one():
+    """On a GPU the shared one would be called in its place."""
+    from seqformats.kernels.parts.gpu import _NAMES
+
+    for name in ON_CUDA:
+        spec = KERNELS[name]
+        own = {key: value for key, value in vars(sys.modules[spec.cpu.__module__]).items() if inspect.isfunction(value)}
+        assert {key for key in own.keys() & _NAMES.keys() if own[key].__module__ == spec.cpu.__module__} == set(), name
+
+
 def parameters(function):
     """By name, what kind each is: "Layout", "Integers", "int", or another word for an array of items."""
     function = getattr(function, "py_func", function)

@@ -108,7 +108,17 @@ def test_the_best_so_far_and_a_turn_have_room():
 # Conditions that are the same for all threads of a block: of the arguments, of the item that the block has, or of what
 # all have been told.
 UNIFORM = {
-    *("begins.size != 0", "smoothing != 0", "counts", "down != 1", "found > 64 or at >= size", "whole", "merges"),
+    *(
+        "terms.form == 2 and made.bias.size != 0 and (column == 0)",
+        "column == 0",
+        "begins.size != 0",
+        "smoothing != 0",
+        "counts",
+        "down != 1",
+        "found > 64 or at >= size",
+        "whole",
+        "merges",
+    ),
     *(
         "moments.size != 0",
         "moments.size == 0 and scaled != 0",

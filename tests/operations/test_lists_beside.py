@@ -37,6 +37,10 @@ CALLS = {
     "levenshtein": (sf.levenshtein, (IDS, MORE)),
     "ema": (lambda x, where: sf.ema(x, 0.5, where=where), (SHARES, FLAGS)),
     "edits": (lambda x, y: tuple(sf.edits(references=x, hypotheses=y)), (IDS, MORE)),
+    "corrupt_spans": (
+        lambda x, special: sf.corrupt_spans(x, rate=0.5, mean=1, sentinel=99, seed=0, special=special)[0],
+        (IDS, [[True, False, True], [], [False, True]]),
+    ),
     "mask_tokens": (
         lambda x, special: sf.mask_tokens(x, mask_id=99, vocabulary=100, seed=0, rate=1.0, special=special)[0],
         (IDS, [[True, False, True], [], [False, True]]),
@@ -57,7 +61,7 @@ CALLS = {
     "truncate_pair": (lambda a, b: sf.truncate_pair(a, b, 3)[0], (IDS, MORE)),
 }
 """Calls of all batches of each operation; the first says of which library the results are."""
-OTHERS = {"equal", "unchunk", "attention", "linear_cross_entropy", "map_sequences", "maxsim", "pairwise_dot"}
+OTHERS = {"where", "equal", "unchunk", "attention", "linear_cross_entropy", "map_sequences", "maxsim", "pairwise_dot"}
 """Those whose other argument may be of any library, is in chunks, or has items with axes, which lists have not."""
 
 

@@ -596,9 +596,11 @@ def test_dtypes_without_an_order(arrays, operation, dtype):
 
 @every_operation
 def test_what_is_no_encoding(operation):
-    for x in (np.zeros(3), 3, None, "text", object()):
+    for x in (np.zeros(3), 3, None, object()):
         with pytest.raises(TypeError, match="give it lengths"):
             run(operation, x)
+    with pytest.raises(TypeError, match=r"sf\.from_text"):
+        run(operation, "text")
 
 
 @every_operation

@@ -65,7 +65,7 @@ from .parts import exp as exponential
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
     from .parts.gpu import exp, gpu, natural
-    from .parts.meeting import score_of, sees, weight_of
+    from .parts.meeting import scale_of, score_of, sees
 
 
 @in_lanes
@@ -333,7 +333,7 @@ def cuda(
                                 score, slope = score_of(q, head * deep, k, a * deep, deep, terms, own, t, p, j)
                                 power = exp(score - kept[2 * head]) * kept[2 * head + 1]
                                 a = (row_v + along(at.v, j)) * groups + group
-                                change = dot(dy, head * wide, v, a * wide, wide) * weight_of(q, terms, i, own, t, j)
+                                change = dot(dy, head * wide, v, a * wide, wide) * scale_of(q, terms, i, own, t, j)
                                 parts[me] = power * (change - mean)
                                 far += parts[me] * q.dtype.type(p - j if p > j else j - p)
                                 parts[me] *= slope
@@ -389,7 +389,7 @@ def cuda(
                                 a = (row + along(at.q, t)) * width + head
                                 score, slope = score_of(q, a * deep, k, own * deep, deep, terms, head, t, t + shift, j)
                                 power = exp(score - kept[2 * a]) * kept[2 * a + 1]
-                                weight = weight_of(q, terms, i, head, t, j)
+                                weight = scale_of(q, terms, i, head, t, j)
                                 if column < deep:
                                     change = dot(dy, a * wide, v, other * wide, wide) * weight
                                     mean = dot(y, a * wide, dy, a * wide, wide)
@@ -435,7 +435,7 @@ def cuda(
                     score, _ = score_of(q, a * deep, k, b, deep, terms, head, t, p, j)
                     power = exp(score - kept[2 * a]) * kept[2 * a + 1]
                     b = ((row_v + along(at.v, j)) * groups + group) * wide
-                    change = dot(dy, a * wide, v, b, wide) * weight_of(q, terms, i, head, t, j)
+                    change = dot(dy, a * wide, v, b, wide) * scale_of(q, terms, i, head, t, j)
                     total += power * (change - dot(y, a * wide, dy, a * wide, wide))
             made.bias[r * terms.columns + j] = total
             j += threads

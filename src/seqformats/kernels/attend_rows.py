@@ -68,7 +68,7 @@ from .parts import exp as exponential
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
     from .parts.gpu import exp, gpu, natural
-    from .parts.meeting import score_of, sees, weight_of
+    from .parts.meeting import scale_of, score_of, sees
 
 
 @in_lanes
@@ -353,7 +353,7 @@ def cuda(
                             if sees(reach, prefix, p, j):
                                 score, _ = score_of(q, own, k, a, deep, terms, head, t, p, j)
                                 parts[me] = exp(score - top)
-                            weights[me] = parts[me] * weight_of(q, terms, i, head, t, j)
+                            weights[me] = parts[me] * scale_of(q, terms, i, head, t, j)
                         gpu.syncthreads()
                         for b in range(threads):
                             if block + b < stop:

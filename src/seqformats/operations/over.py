@@ -223,7 +223,7 @@ def two_like(library: Library, x: Encoding, name: str, like: Array) -> list[Arra
         return [rows_like(library, x, (), library.dtype(name), like) for _ in range(2)]
     make = NUMPY.zeros if x._gapped and x._padding() else NUMPY.empty
     shape = (2, *x._shape[: x._lead])
-    both = allocated(make, shape, NUMPY.dtype(name), np.empty(0))
+    both = allocated(make, shape, NUMPY.dtype(name), np.empty(0, np.float64))
     return [part if library is NUMPY else library.taken(part, NUMPY) for part in both]
 
 

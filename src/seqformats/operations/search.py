@@ -284,7 +284,11 @@ def _tolerance(given: object, name: str) -> Array:
     if given is None:
         return frozen(np.zeros(0, dtype))
     number: Any = given
-    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.number)) or not number >= 0:
+    if (
+        isinstance(given, (bool, np.bool_))
+        or not isinstance(given, (int, float, np.integer, np.floating))
+        or not number >= 0
+    ):
         raise RANGE(f"tolerance must be a number that is not negative, not {said(given)}")
     if dtype.kind in "iu":
         most = np.iinfo(dtype).max

@@ -117,7 +117,7 @@ def to_text(x: Batch) -> Any:
     if own.item_shape != ():
         raise SHAPE(f"texts are of single numbers, but items have shape {own.item_shape}")
     rows: Any = to_host(rows_of(own))
-    if rows.dtype.kind not in "iu" and rows.size:
+    if rows.dtype.kind not in "iu" and (rows.size or rows.dtype.kind == "c"):
         raise WHOLE(f"texts are of code points or bytes, which are integers, but items have dtype {rows.dtype}")
     offsets = own._structure.offsets.tolist()
     if rows.dtype == np.uint8:

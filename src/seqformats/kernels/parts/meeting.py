@@ -57,7 +57,7 @@ def score_of(
 
 
 @plain_on_cuda
-def weight_of(q: Array, terms: Item, i: int, head: int, t: int, j: int) -> Any:
+def scale_of(q: Array, terms: Item, i: int, head: int, t: int, j: int) -> Any:
     """The factor of a weight, for dropout."""
     if terms.drop == 0:
         return q.dtype.type(1)
@@ -65,4 +65,4 @@ def weight_of(q: Array, terms: Item, i: int, head: int, t: int, j: int) -> Any:
     return terms.factors.numbers[2] if kept else q.dtype.type(0)
 
 
-SHARED = {function.__name__: function for function in (sees, score_of, weight_of)}
+SHARED = {function.__name__: function for function in (sees, score_of, scale_of)}
