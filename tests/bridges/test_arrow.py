@@ -656,7 +656,7 @@ def test_nothing_is_copied(dtype):
     column = sf.to_arrow(x)
     inner = column.values.values
     assert np.shares_memory(inner.to_numpy(), x.data)
-    assert np.shares_memory(column.offsets.to_numpy(), x.offsets)
+    assert np.shares_memory(column.offsets.to_numpy(), x._structure.offsets)
 
 
 def test_tensors():

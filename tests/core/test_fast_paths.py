@@ -61,7 +61,8 @@ def same(a, b):
 
 def bytes_of(tensor):
     torch = sys.modules["torch"]
-    return tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    flat = tensor.detach().contiguous().flatten()
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def outcome(call):

@@ -208,7 +208,7 @@ def _with_item_axes(values: Sequence[Operand], arrays: list[Any], first: Encodin
     """The arrays with axes of one put before the items of those that have fewer than others; checked."""
     ranks = [len(x.item_shape) for x in values if is_own(x)]
     rank = max(ranks)
-    plain = [x for x in values if not is_own(x) and is_array(x) and len(x.shape)]
+    plain = [x for x in values if not is_own(x) and is_array(x) and len(getattr(x, "shape", ()))]
     for x in plain:
         if len(x.shape) > rank:
             raise SHAPE(

@@ -101,7 +101,7 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         either = f"() or {x.item_shape}, that of x" if x.item_shape else "()"
         raise SHAPE(f"weights have item shape {own.item_shape}, but must have {either}")
     library, theirs = library_of(x._sample()), library_of(own._sample())
-    nothing = not own.rows and not isinstance(weights, Encoding)  # a bare list without items has no dtype of its own
+    nothing = not own.rows and (not isinstance(weights, Encoding) or not own._leaves())  # no dtype of its own
     if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
         none = library.empty((0, *own.item_shape), library.dtype("float64"), x._sample())
         own = own._with_data(none) if own._in_one_array else Ragged._sealed(none, own._structure)
