@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+import seqformats.aliases  # of the tables that are there once an error has asked for them
 from seqformats import errors, limits
 from seqformats.reading import numbers
 
