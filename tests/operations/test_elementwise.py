@@ -10,7 +10,7 @@ import expressions
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import seqformats as sf
@@ -52,6 +52,7 @@ def test_expressions(arrays, kind, data):
     assert isinstance(found, Exception) == isinstance(wanted, Exception), (found, wanted)
     if isinstance(wanted, Exception):
         return
+    assume(not str(wanted.dtype).endswith("complex32"))  # experimental: PyTorch warns of the first, NumPy has none
     assert also == warned
     like = given[0]
     assert type(found) is type(like)
