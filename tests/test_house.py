@@ -532,6 +532,21 @@ def test_every_module_and_function_has_words(path):
             assert private or ast.get_docstring(node), f"{path.stem}.{node.name} says nothing"
 
 
+NO_BEGINNING = r"(What|The same|Of|As|It|How|Where|Those|These|So|Whether|Do what)\b|[^.:]*\?"
+"""Words with which no docstring begins, and questions: it begins with a verb, or with the noun that it explains."""
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    found = []
+    for path in MODULES:
+        for node in nodes_of(path):
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                text = ast.get_docstring(node) or ""
+                if re.match(NO_BEGINNING, text):
+                    found.append((dotted(path), getattr(node, "name", ""), text.partition("\n")[0]))
+    assert not found
+
+
 def test_what_decodes_is_loaded_when_it_is_asked_for():
     code = """
 import sys, seqformats

@@ -166,7 +166,7 @@ def _check_plain(node: Content) -> None:
 
 
 def _has_lists(node: Content) -> bool:
-    """Are there lists that may differ in length, at whatever depth?"""
+    """Tell whether there are lists that may differ in length, at whatever depth."""
     while not (node.is_numpy or node.is_unknown):
         if node.is_list and not node.is_regular:
             return True

@@ -67,7 +67,7 @@ class Mistake(Generic[Kind]):
         return self.of(self.kind, words)
 
     def of(self, kind: type[Other], words: object) -> Other:
-        """The same mistake as an error of another class, one that callers of another library expect."""
+        """Return this mistake as an error of another class, one that callers of another library expect."""
         told = str(words)
         found = _CODE.search(told)  # the words of an error that has been caught have one
         return _with_code(kind(told if found else f"{told} [{self.code}]"), found[1] if found else self.code)
@@ -135,7 +135,7 @@ LOGS = Mistake("SF602", ValueError, "Numbers that are not log-probabilities")
 
 
 class _Words(reprlib.Repr):
-    """What `said` says."""
+    """Words of `said`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ _words = _Words()
 
 
 def said(value: object) -> str:
-    """What was given, as a message repeats it: not all of it where that is long, or has no end."""
+    """Format a value for a message: not all of it where that is long, or has no end."""
     try:
         return _words.repr(value)
     except Exception:  # foreign code may raise anything

@@ -1,4 +1,4 @@
-"""What is installed, and whether it runs as it should: `doctor`, and what ``python -m seqformats`` says.
+"""Checks of an installation: `doctor`, and the answer of ``python -m seqformats``.
 
 No package is imported that need not be there, Numba neither, and no GPU is touched unless that is asked for.
 """
@@ -57,7 +57,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """What `doctor` has found; it shows itself as a line a check.
+    """Result of `doctor`, shown as a line a check.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _versions() -> Check:
 
 
 def _too_old() -> Iterator[str]:
-    """What would have to be installed, as pip takes it: of what this library needs, or works beside."""
+    """List packages that are too old for this library, as pip takes them."""
     try:
         wanted = importlib.metadata.requires("seqformats") or []
     except importlib.metadata.PackageNotFoundError:  # sources that are on the path
@@ -225,7 +225,7 @@ def _cpu() -> Check:
 
 
 def _outdated() -> Iterator[Check]:
-    """Is shipped code that of these sources?  Where none is in use there is nothing to say."""
+    """Check that shipped code was made of these sources; nothing is said where none is in use."""
     if code.why_not_shipped() or not code.in_use():
         return
     names, advice = code.outdated(), "pip install --force-reinstall seqformats"

@@ -1,4 +1,4 @@
-"""What users of other libraries try first, and what does it here: the last words of an error.
+"""Hints at the end of errors: names of other libraries, and the functions that do the same here.
 
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
@@ -99,12 +99,12 @@ ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, "flip")
 
 
 def is_recurrent(fn: object) -> bool:
-    """Is this a recurrent layer of PyTorch, which takes tensors or a PackedSequence?"""
+    """Tell whether this is a recurrent layer of PyTorch, which takes tensors or a PackedSequence."""
     return any(kind.__name__ == "RNNBase" and kind.__module__.startswith("torch.nn.") for kind in type(fn).__mro__)
 
 
 def for_batch(x: object) -> str:
-    """How an object of another library comes in, as the end of an error's sentence; "" where nothing is known."""
+    """Return the hint for an object of another library: the function that reads it; "" where nothing is known."""
     for kind in type(x).__mro__:
         root = (kind.__module__ or "").partition(".")[0]
         found = _BATCHES.get((root, kind.__name__)) or _BATCHES.get((root, "*"))
@@ -123,12 +123,12 @@ def near(name: object, known: Iterable[str]) -> str:
 
 
 def for_option(name: str, known: Iterable[str]) -> str:
-    """What does what an unknown option would do, else the known one that it is like: the end of an error's sentence."""
+    """Return the hint for an unknown option: the option that does the same, else the known one that it is like."""
     return f"; {_OPTIONS[name]}" if name in _OPTIONS else near(name, known)
 
 
 def for_attribute(name: str, known: Iterable[str]) -> str:
-    """What is called so elsewhere, else the name that it is like: the end of an error's sentence."""
+    """Return the hint for an unknown name: the function that other libraries call so, else the name that it is like."""
     if name.startswith("_"):
         return ""
     found = _alias(name)
@@ -136,24 +136,24 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
 
 
 def for_method(name: str) -> str:
-    """What does for a batch what an attribute of `ABSENT` does for an array: the end of an error's sentence."""
+    """Return the hint for an attribute of `ABSENT`: the function that does for a batch what it does for an array."""
     return _ATTRIBUTES.get(name) or f"sf.{name if name in _SAME_NAME else _alias(name)}(x) does what that does"
 
 
 def for_function(name: str) -> str:
-    """What does along sequences what a function of an array library does: the middle of an error's sentence."""
+    """Return the name of the function that does along sequences what a function of an array library does."""
     found = name if name in _SAME_NAME else _alias(name.removeprefix("nan"))
     return f"; sf.{found} is for sequences" if found else ""
 
 
 def of_ufunc(name: str, method: str) -> str:
-    """The same of a method of a ufunc of NumPy."""
+    """Return the hint for a method of a ufunc of NumPy."""
     found = _OF_UFUNCS.get((name, method))
     return f"; sf.{found} is for sequences" if found else ""
 
 
 def for_operation(name: str, known: Sequence[str]) -> str:
-    """How a function that is no operation gets a gradient, as the end of an error's sentence; `known` have one."""
+    """Return the hint for a function that is no operation: the way to a gradient; `known` have one."""
     difflib = imported("difflib", None)  # for errors alone
 
     found = _alias(name) or f"reduce_{name}"

@@ -1,4 +1,4 @@
-"""What is imported or compiled when it is first needed, and forks, which wait for it.
+"""Lazy imports, and hooks that make a fork wait for imports and compilations in progress.
 
 What a thread holds while another forks stays held in the child for ever: the lock of a module that is being imported,
 the compiler's.  So whoever forks waits until no thread is importing a part of this package or compiling, here or in

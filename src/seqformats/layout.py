@@ -1,4 +1,4 @@
-"""Where rows lie: one description, for Python and for kernels on every device."""
+"""Layouts of rows: one description, for Python and for kernels on every device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Constants(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the rows of some sequences lie in an array.
+    """Places of the rows of some sequences in an array.
 
     A kernel takes it as one argument, and `locate` and `along` in `kernels/parts/common.py` find a row by it.
 

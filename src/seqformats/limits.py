@@ -1,4 +1,4 @@
-"""What has no end, and what no memory can hold: said before it is begun, or where an array could not be made."""
+"""Errors for lists that contain themselves, and for results larger than memory."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What is calculated when it is first asked for, without a lock.
+"""Attributes that are calculated when they are first asked for, without a lock.
 
 `functools.cached_property` of Python 3.11 has one for all objects of a class: where another thread holds it in the
 moment of a fork, the child waits for ever.

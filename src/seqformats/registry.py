@@ -48,7 +48,7 @@ class Route(NamedTuple):
 
     @property
     def shares(self) -> bool:
-        """May the result share memory with the source?"""
+        """Tell whether the result may share memory with the source."""
         return all(leg.shares for leg in self.legs)
 
     @property
@@ -86,12 +86,12 @@ _bound_to_devices = False
 
 
 def bound_to_devices() -> bool:
-    """Is any conversion registered for some devices only?"""
+    """Tell whether any conversion is registered for some devices only."""
     return _bound_to_devices
 
 
 def label(kind: type) -> str:
-    """How a type is called in messages: with its module where another encoding has the same name."""
+    """Return the name of a type in messages: with its module where another encoding has the same name."""
     name, front = kind.__name__, sys.modules[__package__]
     others = [*_encoding_types, getattr(front, name, kind)]
     if all(other is kind or other.__name__ != name for other in others):
@@ -100,7 +100,7 @@ def label(kind: type) -> str:
 
 
 def keeps_levels(kind: type) -> bool:
-    """Can this encoding hold more than one level?  LoD and nested lists do; a dataclass says so by `keeps_levels`."""
+    """Tell whether an encoding holds several levels: LoD and nested lists do, a dataclass says it by `keeps_levels`."""
     return kind is list or bool(getattr(kind, "keeps_levels", False))
 
 
@@ -222,7 +222,7 @@ def route(source: type, target: type, device: str = "cpu", options: Iterable[str
 
 
 def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
-    """The same, None where there is no route."""
+    """Return the route as `route` does, None where there is none."""
     key = (source, target, device if _bound_to_devices else "")
     try:
         return _routes[key]
@@ -273,7 +273,7 @@ def _no_route(source: type, target: type, device: str) -> str:
 
 
 def is_encoding_type(kind: type) -> bool:
-    """Is this a type that the table of conversions knows, other than the bare list?"""
+    """Tell whether the table of conversions knows a type, other than the bare list."""
     return kind in _encoding_types
 
 

@@ -1,4 +1,4 @@
-"""What to do once another library is imported, and not before.
+"""Functions that are called once another library has been imported.
 
 Some libraries must be told of encodings before they meet one: PyTorch's compiler asks what a function means while it
 reads it, Numba while it types it.  Importing them here would cost every user seconds, and a test in each call would
@@ -73,11 +73,11 @@ class _Loader:
         return getattr(self.loader, name)  # a loader of files has more than every loader: its path, its source
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the module's own loader does."""
+        """Create the module as its own loader does."""
         return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """The same; then the module is there, and who waits for it is told."""
+        """Execute the module; then call the functions that wait for it."""
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
         module.__loader__ = self.loader

@@ -32,19 +32,19 @@ def _seen_as(kind: type[X]) -> Callable[[Function], Wrapping[X]]:  # noqa: ARG00
 
 
 def _seen_as_rows(wrapper: Any) -> WrappingRows:
-    """The same for an array."""
+    """Give a wrapper the type of one for arrays."""
     seen: WrappingRows = wrapper
     return seen
 
 
 def _seen_padded(wrapper: Any) -> WrappingPadded:
-    """The same for a `Padded`, with the options that it has."""
+    """Give a wrapper the type of one for `Padded`, with its options."""
     seen: WrappingPadded = wrapper
     return seen
 
 
 def _seen_masked(wrapper: Any) -> WrappingMasked:
-    """The same for a `Masked`."""
+    """Give a wrapper the type of one for `Masked`."""
     seen: WrappingMasked = wrapper
     return seen
 

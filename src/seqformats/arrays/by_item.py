@@ -41,6 +41,6 @@ _KNOWN = frozenset(f"{_ONE} {_MORE}".split())
 
 
 def named(ufunc: str) -> str:
-    """What PyTorch calls a ufunc of NumPy; "" where it has none."""
+    """Return PyTorch's name of a ufunc of NumPy; "" where it has none."""
     name = _ALIASES.get(ufunc, ufunc)
     return name if name in _KNOWN else ""

@@ -75,7 +75,7 @@ class Operation(Function):  # type: ignore[misc]
 
 
 def _as_it_is(x: Tensor) -> bool:
-    """Is this gradient one that a kernel can read?"""
+    """Tell whether a kernel can read this gradient."""
     try:
         return x.is_contiguous() and not x.is_neg() and not x.is_conj() and (x.data_ptr() != 0 or x.numel() == 0)
     except RuntimeError:  # sparse, or without memory
@@ -169,7 +169,7 @@ class Pushed(Step):
 
 
 def _continuous(x: Tensor) -> bool:
-    """Are its items such that they may have gradients?"""
+    """Tell whether items of a dtype may have gradients."""
     return bool(x.is_floating_point() or x.is_complex())
 
 

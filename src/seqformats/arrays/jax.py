@@ -57,7 +57,7 @@ class Jax(Library):
         functional.append(self)
 
     def on_host(self, x: JaxArray) -> bool:
-        """Has it values, in the memory of the host?"""
+        """Tell whether it has values, in the memory of the host."""
         # a deleted array must not be asked where it is, which ends the process
         return not isinstance(x, (Cell, self.tracer)) and not x.is_deleted() and bool(x.platform() == "cpu")
 
@@ -94,7 +94,7 @@ class Jax(Library):
         return self._dense(x)
 
     def _dense(self, x: JaxArray) -> bool:
-        """Do its items lie in order?  On other devices that is nobody's business."""
+        """Tell whether its items lie in order.  On other devices that does not matter."""
         return x.platform() != "cpu" or bool(np.asarray(x).flags.c_contiguous)
 
     # --- dtypes ---
@@ -331,7 +331,7 @@ class Jax(Library):
     # --- the programs that JAX traces ---
 
     def wants_grad(self, arrays: Sequence[JaxArray]) -> bool:
-        """Do they go through `connected`?  Those without values do, and those that are not on the host."""
+        """Tell whether they go through `connected`.  Those without values do, and those that are not on the host."""
         return any(isinstance(x, self.jax.Array) and not self.on_host(x) for x in arrays)
 
     def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:

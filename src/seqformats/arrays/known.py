@@ -1,4 +1,4 @@
-"""Whose array is this?  The table of the libraries, and how arrays of all others come in.
+"""The table of array libraries, and how arrays of all others come in.
 
 No array library but NumPy is imported unless the caller names it: else one is known only if it has been imported
 already.  Adding a library
@@ -153,13 +153,13 @@ def plain(data: Array, dtype: DType, shape: Shape) -> Library | None:
 
 
 def is_array(x: object) -> TypeGuard[Array]:
-    """Is this something that `adopt` takes?"""
+    """Tell whether `adopt` takes this."""
     known = _array_types.get(type(x))
     return is_array_type(type(x)) if known is None else known
 
 
 def is_array_type(kind: type) -> bool:
-    """Are objects of this type arrays?"""
+    """Tell whether objects of this type are arrays."""
     known = _array_types.get(kind)
     if known is None:
         known = not issubclass(kind, (type, np.generic)) and (
@@ -171,7 +171,7 @@ def is_array_type(kind: type) -> bool:
 
 
 def offers_column(kind: type) -> bool:
-    """Do objects of this type offer one column by the Arrow PyCapsule interface?
+    """Tell whether objects of this type offer one column by the Arrow PyCapsule interface.
 
     A table offers several.  Columns of plain numbers are arrays, where they offer themselves as those too.
     """
@@ -199,7 +199,7 @@ def shape_of(x: Any, what: str = "data") -> Shape:
 
 
 def has_items(x: object) -> bool:
-    """Is this a list, a tuple, or an array with an axis?"""
+    """Tell whether this is a list, a tuple, or an array with an axis."""
     return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 

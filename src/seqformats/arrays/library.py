@@ -114,7 +114,7 @@ class Differentiable(Protocol):
 
     @property
     def twice(self) -> bool:
-        """Does the gradient depend on the arrays that were put in, so that a second one needs them?"""
+        """Tell whether the gradient depends on the inputs, so that a second one needs them."""
 
     def forward(self, arrays: Sequence[Array]) -> Sequence[Any]:
         """The results, outside the graph."""
@@ -127,7 +127,7 @@ class Differentiable(Protocol):
 
     @property
     def by_column(self) -> bool:
-        """Is each number of an item treated as if it were alone, so that items may get another axis in front?"""
+        """Tell whether each number of an item is treated alone, so that items may get another axis in front."""
 
     @property
     def leads(self) -> Sequence[int]:
@@ -216,7 +216,7 @@ class Library:
         return np.dtype(name)
 
     def has_dtype(self, dtype: DType) -> bool:
-        """Is this a dtype as this library has them?"""
+        """Tell whether this is a dtype of this library."""
         return isinstance(dtype, np.dtype)
 
     def dtype_like(self, given: object) -> DType:
@@ -258,7 +258,7 @@ class Library:
         return self.address(x)
 
     def contiguous(self, x: Array) -> bool:
-        """Is it still one C-contiguous block?"""
+        """Tell whether an array is one C-contiguous block."""
         raise NotImplementedError
 
     def native(self, x: Array) -> Array:
@@ -287,14 +287,14 @@ class Library:
         return x if self.address(x) % self.itemsize(x.dtype) == 0 else self.copy(x)
 
     def writable(self, x: Array) -> bool:
-        """May a result be written into `x`?"""
+        """Tell whether a result may be written into `x`."""
         return self.contiguous(x)
 
     def written(self, x: Array) -> None:
         """Tell the library that `x` has been written, where it keeps an account of that."""
 
     def overlap(self, x: Array, y: Array) -> bool:
-        """May the two, which are contiguous, have memory in common?"""
+        """Tell whether two contiguous arrays may have memory in common."""
         a, b = self.address(x), self.address(y)
         sizes = [size_of(z.shape) * self.itemsize(z.dtype) for z in (x, y)]
         return a < b + sizes[1] and b < a + sizes[0]
@@ -406,7 +406,7 @@ class Library:
     # --- the autograd graph ---
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
-        """Does one of these arrays ask for a gradient right now?"""
+        """Tell whether one of these arrays asks for a gradient right now."""
         return False
 
     def alias(self, x: Array) -> Array:
@@ -420,7 +420,7 @@ class Library:
     # --- mixed precision ---
 
     def autocasts(self, x: Array) -> bool:
-        """Are items like those of `x`, of one of `AUTOCAST`, to be added up as float32, and to stay so, right now?"""
+        """Tell whether autocast wants items like those of `x` (see `AUTOCAST`) added up as float32 right now."""
         return False
 
     # --- streams of a device ---

@@ -62,7 +62,7 @@ class _Block:
         self.turn = next(_turns)
 
     def references(self) -> int:
-        """How many there are to the bytes.  They are counted from C, where no local variable comes in between."""
+        """Count the references to the bytes, from C, where no local variable comes in between."""
         return next(map(_count_of, self.bytes))  # type: ignore[arg-type]
 
     def view(self, shape: Shape | int, dtype: DType) -> Array:
@@ -72,7 +72,7 @@ class _Block:
 
 
 def _unused() -> int | None:
-    """How many references there are to a block that nobody can see; None where that number tells nothing.
+    """Return the number of references to a block that nobody can see; None where that number tells nothing.
 
     An implementation of Python need not count them, and one without a global lock does not count them at once.
     """
@@ -173,7 +173,7 @@ _kept: _Kept | None = None
 
 
 def kept_memory() -> int:
-    """How many bytes of memory may be kept for new results; 0 where none are.
+    """Return how many bytes of memory may be kept for new results; 0 where none are.
 
     The number given to `keep_memory`, which see.
 

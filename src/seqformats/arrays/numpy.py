@@ -236,7 +236,7 @@ def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError
 
 
 def same_values(value: Array, cast: Array) -> bool:
-    """Did the cast keep every value?  Python compares integers and floats exactly; NaN and NaT equal themselves."""
+    """Tell whether a cast kept every value.  Integers and floats are compared exactly; NaN and NaT equal themselves."""
     if value.dtype.kind in "mMUS" or cast.dtype.kind in "mMUS":
         if value.dtype.kind != cast.dtype.kind:
             return False

@@ -166,7 +166,7 @@ class Torch(Library):
         return found if found.flags.carray and self._has_memory(x) else None
 
     def unwrapped(self, x: Tensor) -> Tensor:
-        """What `torch.func.grad` or `jvp` have wrapped, itself where they have not."""
+        """Return the tensor that `torch.func.grad` or `jvp` have wrapped, or the tensor itself."""
         inside = self.torch._C._functorch
         while inside.is_gradtrackingtensor(x):
             x = inside.get_unwrapped(x)
@@ -393,7 +393,7 @@ class Torch(Library):
         return bool(self.transforms_are_active()) or self.forward_mode._current_level >= 0
 
     def _carries(self, x: Tensor) -> bool:
-        """Is this such a tensor?"""
+        """Tell whether this is such a tensor."""
         if self.wrapped(x):
             return True
         forward_mode = self.forward_mode
@@ -402,7 +402,7 @@ class Torch(Library):
         return bool(forward_mode.unpack_dual(x).tangent is not None)
 
     def wrapped(self, x: Tensor) -> bool:
-        """Does a transformation of torch.func wrap this tensor, so that there is no memory to be read behind it?
+        """Tell whether a transformation of torch.func wraps this tensor, so that there is no memory behind it.
 
         Plain tensors are never asked: one that cannot show its memory is.
         """

@@ -32,7 +32,7 @@ class Some(NamedTuple):
 
     @property
     def in_one_piece(self) -> bool:
-        """Do they lie side by side?"""
+        """Tell whether they lie side by side."""
         return self.runs is None and self.where is None
 
     def places(self) -> Array | slice:

@@ -76,12 +76,12 @@ def kind_of(type: DataType) -> Kind:
 
 
 def is_extension(type: DataType) -> bool:
-    """Is this a type of somebody's own over another type, its storage?"""
+    """Tell whether this is an extension type, over another type, its storage."""
     return isinstance(type, library().BaseExtensionType)
 
 
 def are_items(type: DataType) -> bool:
-    """Are these plain items, or lists of one size of them: with a shape, but no level?"""
+    """Tell whether a type is one of plain items, or of lists of one size of them: with a shape, but no level."""
     while True:
         what = kind_of(type).what
         if what == FIXED:

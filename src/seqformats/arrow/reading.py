@@ -103,7 +103,7 @@ class Reader:
 
     @property
     def has_rows(self) -> bool:
-        """Is what comes next a row, not a sequence?"""
+        """Tell whether a row comes next, not a sequence."""
         return self.shaped or bool(self.levels)
 
     # --- levels ---

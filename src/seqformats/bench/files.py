@@ -147,7 +147,7 @@ def _jsonl(path: Path, column: str | None) -> Array:
 
 
 def _lengths_of(found: Any, column: str | None, path: Path) -> Array:
-    """Of lists, texts or numbers; of a dict of columns, or of rows that are dicts, those of one column."""
+    """Return lengths of lists, texts or numbers, or of one column of a dict of columns or of rows that are dicts."""
     if isinstance(found, Mapping):
         found = found[_chosen(list(found), column, path)]
     elif isinstance(found, list) and found and all(isinstance(row, Mapping) for row in found):

@@ -54,7 +54,7 @@ class Time(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times as long it takes without."""
+        """Ratio of the time without this library to the time with it."""
         return self.other / self.own
 
 
@@ -115,7 +115,7 @@ def in_numpy(lengths: Array, width: int, seed: int) -> list[Contender]:
 
 
 def in_torch(lengths: Array, width: int, seed: int) -> list[Contender]:
-    """The same of tensors and by PyTorch; none where it is not installed."""
+    """Measure tensors and PyTorch; none where it is not installed."""
     if importlib.util.find_spec("torch") is None:
         return []
     torch: Any = importlib.import_module("torch")
@@ -199,7 +199,7 @@ def _turn(call: Callable[[], Any], count: int) -> float:
 
 
 class Report(NamedTuple):
-    """What was measured, and as text."""
+    """Measurements, and their text."""
 
     times: list[Time]
     text: str
@@ -242,7 +242,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _saved(lengths: Array, batch: int) -> list[str]:
-    """What part of rectangles is padding: in the order given, and where sequences of like lengths come together."""
+    """Return the share of padding in rectangles: in the order given, and with sequences of like lengths together."""
     n = lengths.size
     if not int(lengths.max()):
         return ["no sequence has an item, so there is nothing to pad"]

@@ -482,7 +482,7 @@ def relaid(y: Encoding, x: E) -> E:
 
 
 def _shares_layout(y: Encoding, x: Encoding) -> bool:
-    """Has `y` the layout of `x` already, or would a view give it?"""
+    """Tell whether `y` has the layout of `x`, or a view would give it."""
     if x._flat:
         return bool(y._flat)
     if not x._in_one_array:

@@ -113,7 +113,7 @@ def to_masked(
 
 
 def is_already(x: object, options: dict[str, Any]) -> bool:
-    """Is `x` laid out as these options ask?"""
+    """Tell whether `x` is laid out as these options ask."""
     if "fill" in options or not isinstance(x, Encoding) or x._lead != 2:
         return False  # nobody knows what its padding holds
     x._look()

@@ -38,7 +38,7 @@ class Frames(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many tokens there are, the blank among them."""
+        """Number of tokens, the blank among them."""
         return int(self.at.item_shape[0])
 
     def empty(self, size: int, name: str) -> Array:
@@ -46,11 +46,11 @@ class Frames(NamedTuple):
         return allocated(self.on.empty, (size,), self.on.dtype(name), self.data)
 
     def host(self, x: Array) -> Array:
-        """What kernels have written, on the host."""
+        """Copy results of kernels to the host."""
         return x if self.on is NUMPY else self.on.to_numpy(x)
 
     def given(self, x: Array) -> Array:
-        """What kernels have written as an array of the caller's library."""
+        """Return results of kernels as an array of the caller's library."""
         return x if self.on is self.library else self.library.taken(x, NUMPY)
 
     def put(self, x: Array) -> Array:
@@ -60,7 +60,7 @@ class Frames(NamedTuple):
         return self.library.taken(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
 
     def parts(self, x: Array, room: Structure, kept: Structure) -> Array:
-        """Of what kernels have written with some room for each sequence, what is kept; one after the other."""
+        """Take the parts that are kept, one after the other, of rows with some room for each sequence."""
         found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._sealed(x, room)).data
         return found
 

@@ -1,4 +1,4 @@
-"""What a function of the user says of new prefixes, once a frame."""
+"""Scores that a function of the user gives to new prefixes, once a frame."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class _Rows(NamedTuple):
 
 
 class Asked:
-    """What was said of the prefixes that are in the beams."""
+    """Scores of the prefixes that are in the beams."""
 
     def __init__(self, search: Prefixes, hook: OnNew) -> None:
         self._search, self._hook = search, hook
@@ -169,7 +169,7 @@ class Asked:
         return _Rows(units, rows, frames.host(search.rows.origins)[at], frames.host(search.tree.tokens)[nodes])
 
     def _said(self, numbers: Array, units: Array, t: int) -> Any:
-        """What the hook returns for prefixes, as float64."""
+        """Return the scores of the hook for prefixes, as float64."""
         frames = self._search.frames
         state = CTCState(self._history, numbers, self._sources[units], t, frames.put)
         returned: Any = self._hook(state)

@@ -35,7 +35,7 @@ class Labels(NamedTuple):
 
     @property
     def each_one(self) -> bool:
-        """Has each sequence one label?"""
+        """Tell whether each sequence has one label."""
         return bool((np.diff(self.first) == 1).all())
 
 

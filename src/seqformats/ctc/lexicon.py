@@ -39,7 +39,7 @@ def guide_of(lexicon: object, frames: Frames) -> Guide:
 
 
 def _states_of(trie: Trie) -> Guide:
-    """Where a label may be: a state is the set of all nodes of the tree to which some words one after the other lead.
+    """States of a label: a state is the set of all nodes of the tree to which some words one after the other lead.
 
     Where a word ends the next one may begin, so the root is in the set, and longer words may go on.  A node without
     children is in none.  (The subset construction of M. O. Rabin and D. Scott 1959, a level of new states at a time.)

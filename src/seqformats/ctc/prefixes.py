@@ -1,4 +1,4 @@
-"""What the kernel of the prefix search works with: its memory, and what it leaves there."""
+"""Memory of the kernel of the prefix search, and its results."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _cut(frames: Frames, name: str, *sizes: int) -> list[Array]:
 
 
 def _labels(frames: int, width: int) -> int:
-    """How many labels there can be of so many frames; more than anybody counts where there are more."""
+    """Return the number of possible labels of so many frames; more than anybody counts where there are more."""
     total = power = 1
     for _ in range(frames):
         power *= width - 1
@@ -123,7 +123,7 @@ def _units(n: int, cost: float, each: int, frames: Frames) -> int:
 
 
 def _shares(costs: Array, units: int) -> Any:
-    """Where the sources of each unit begin, and end, so that all have about the same to do."""
+    """Divide the sources over units, so that all have about the same to do."""
     if units == 1:
         return np.array([0, costs.size])
     ends = np.cumsum(costs)
@@ -133,7 +133,7 @@ def _shares(costs: Array, units: int) -> Any:
 
 
 class Hypotheses(NamedTuple):
-    """What a search has found, as arrays of the caller's library, and how much of it each source has."""
+    """Hypotheses of a search, as arrays of the caller's library, and how many each source has."""
 
     sources: Structure
     labels: Structure

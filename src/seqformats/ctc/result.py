@@ -1,4 +1,4 @@
-"""What the decoders find."""
+"""Results of the decoders."""
 
 from __future__ import annotations
 

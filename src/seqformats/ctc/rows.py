@@ -1,4 +1,4 @@
-"""What the kernel of the prefix search takes: arrays that belong together, under their names.
+"""Arguments of the kernel of the prefix search: arrays that belong together, under their names.
 
 Each class is one argument of the kernel, on every device.  Nothing is imported here that a kernel could not import.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PrefixTerms(NamedTuple):
-    """How a search decides, in numbers; and which frames this call of the kernel is for."""
+    """Parameters of a search, and the frames of one call of the kernel."""
 
     width: int  # how many tokens there are, the blank among them
     blank: int
@@ -35,7 +35,7 @@ class PrefixTerms(NamedTuple):
 
 
 class Guide(NamedTuple):
-    """What a lexicon and a hook say.
+    """Constraints of a lexicon, and scores of a hook.
 
     The words of a lexicon, one after the other, are states: 0 is where a label begins, and state q is followed by
     ``tokens[begin[q]:begin[q + 1]]``, which rise, and lead to ``states`` at the same places.  Row i of unit b gains
@@ -51,7 +51,7 @@ class Guide(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What is found: hypothesis j of source s is number ``s * n_best + j``, with room for one token per frame."""
+    """Labels found: hypothesis j of source s is number ``s * n_best + j``, with room for one token per frame."""
 
     tokens: Integers
     times: Integers  # as many
@@ -94,7 +94,7 @@ class PrefixRows(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a model of words or tokens remembers of the rows of `PrefixRows`, see `Speech`."""
+    """State of a model of words or tokens for the rows of `PrefixRows`, see `Speech`."""
 
     contexts: Integers  # the state behind the last whole word
     nodes: Integers  # the unfinished one among the words, and among the hot ones
@@ -128,7 +128,7 @@ class Goals(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """What an alignment is: for each frame, each target, each source."""
+    """An alignment: for each frame, each target, each source."""
 
     tokens: Integers  # (frames,) the token or the blank
     times: Integers  # (targets,) the first frame of each, and the one behind its last; -1 where none is possible
@@ -169,7 +169,7 @@ class LossGoals(NamedTuple):
 
 
 class LossOut(NamedTuple):
-    """What is found."""
+    """Losses and their gradients."""
 
     losses: Array  # (labels,) float64
     grad: Array  # in the layout of the frames, or empty
@@ -245,7 +245,7 @@ class Speech(NamedTuple):
 
 
 class TextTerms(NamedTuple):
-    """How a search for texts decides."""
+    """Parameters of a search for texts."""
 
     width: int  # how many tokens there are, the blank among them
     blank: int

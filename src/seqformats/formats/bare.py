@@ -32,7 +32,7 @@ def as_encoding(x: object) -> Any:
 
 
 def is_column(x: object) -> bool:
-    """Is this a column of another library: of the Arrow PyCapsule interface, a nested tensor or a PackedSequence?"""
+    """Tell whether this is a column of another library: of Arrow's PyCapsules, a nested tensor, a PackedSequence."""
     kind = type(x)
     known = _columns.get(kind)
     if known is None:
@@ -45,7 +45,7 @@ _columns: dict[type, str] = {}  # of which types all are columns, or some, or no
 
 
 def is_packed(kind: type) -> bool:
-    """Are objects of this type PyTorch's packed sequences?"""
+    """Tell whether objects of this type are PyTorch's packed sequences."""
     return issubclass(kind, tuple) and hasattr(kind, "batch_sizes") and hasattr(kind, "sorted_indices")
 
 
@@ -58,7 +58,7 @@ def read_column(x: object) -> Encoding[Any]:
 
 
 def is_list_of_arrays(x: Sequence[object]) -> bool:
-    """Is this bare list or tuple a `List`?  An empty one is."""
+    """Tell whether this bare list or tuple is a `List`.  An empty one is."""
     return all(map(is_array_type, set(map(type, x))))
 
 

@@ -1,4 +1,4 @@
-"""What all encodings have in common, and the questions that each answers.
+"""The base class of all encodings, and the questions that each answers.
 
 Structure (lengths, offsets, indices, sizes) is on the host, int64, read-only and the encoding's own; data stays in the
 caller's array library and on its device.  "Sequence i" means the caller's order everywhere; only the fields of `Padded`
@@ -34,7 +34,7 @@ _SHOWN = 6  # lengths that a repr shows
 
 
 class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
-    """What all encodings have in common.
+    """Base class of all encodings.
 
     Notes
     -----
@@ -143,7 +143,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     @property
     def device(self) -> str:
-        """Where data lives: "cpu", "cuda:0", ..."""
+        """Device of the data: "cpu", "cuda:0", ..."""
         data = self._sample()
         return library_of(data).device(data)
 
@@ -259,12 +259,12 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return drawn
 
     def _made_of_others(self) -> bool:
-        """Has a function of leaves put something else in the place of its arrays?"""
+        """Tell whether a function of leaves has put something else in the place of its arrays."""
         leaves = self._leaves()
         return bool(leaves) and not all(map(is_array, leaves))
 
     def _values(self) -> list[Any]:
-        """What its constructor takes."""
+        """Arguments of its constructor."""
         own: Any = self  # a dataclass, as every encoding is
         return [getattr(self, field.name) for field in fields(own)]
 
@@ -288,11 +288,11 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return sample
 
     def _form(self, longest: int = 0) -> tuple[Any, ...]:
-        """What its layout depends on beside the structure, wide enough for sequences of `longest`."""
+        """Options of its layout beside the structure, wide enough for sequences of `longest`."""
         return ()
 
     def _layout(self) -> Layout:
-        """Where its rows lie in data."""
+        """Layout of its rows in data."""
         raise NotImplementedError
 
     def _look(self) -> Library:
@@ -319,7 +319,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     @classmethod
     def _room(cls, structure: Structure, *form: Any) -> Room:
-        """What it wants for sequences of this structure."""
+        """Shape that its data needs for sequences of this structure."""
         raise NotImplementedError
 
     @classmethod
@@ -328,7 +328,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         raise NotImplementedError
 
     def _padding(self) -> bool:
-        """Are there places in data that no row takes?"""
+        """Tell whether there are places in data that no row takes."""
         return False
 
     def _leaves(self) -> list[Any]:
@@ -336,11 +336,11 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return [self.data]
 
     def _with(self, leaves: Sequence[Shaped]) -> Self:
-        """The same encoding over other leaves with the same leading shapes, without a check."""
+        """Return this encoding over other leaves with the same leading shapes, without a check."""
         return self._with_data(leaves[0])
 
     def _with_data(self, data: Shaped) -> Self:
-        """The same encoding over other data with the same leading shape, without a check."""
+        """Return this encoding over other data with the same leading shape, without a check."""
         raise NotImplementedError
 
     def _sliced(self, start: int, stop: int) -> Self:

@@ -69,7 +69,7 @@ class LateStructure(Structure):
         return found
 
     def serves(self, data: Any) -> bool:
-        """Is the host's side still to come, and not wanted by an encoding over such data, be it there yet or not?"""
+        """Tell whether the host's side is still to come, and no encoding over such data wants it."""
         return self.late and (not is_array(data) or library_of(data).kind(data) == "cuda")
 
 

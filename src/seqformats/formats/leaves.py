@@ -156,14 +156,14 @@ def cast_leaves(x: Encoding, dtype: DType) -> Encoding:
 
 
 def _all_numbers(x: Any) -> bool:
-    """Is there no array in these lists, or in the operands of a call?  A walk over each number takes far longer."""
+    """Tell whether there is no array in lists, or operands.  A walk over each number takes far longer."""
     return are_numbers(tuple(x)) or (
         type(x) is tuple and all(type(part) in (list, tuple) and (not part or are_numbers(tuple(part))) for part in x)
     )
 
 
 def wants_grad(x: object) -> bool:
-    """Does any leaf of `x` ask for a gradient right now?"""
+    """Tell whether any leaf of `x` asks for a gradient right now."""
     if not with_autograd or type(x) is np.ndarray:
         return False
     if isinstance(x, Encoding):

@@ -416,7 +416,7 @@ def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
 
 
 def is_valid_lod(lod: object, rows: int) -> bool:
-    """Are these relative offsets valid for data of `rows` rows?  Never raises for wrong values.
+    """Check relative offsets against data of `rows` rows.  Never raises for wrong values.
 
     Parameters
     ----------

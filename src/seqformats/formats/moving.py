@@ -235,7 +235,7 @@ class Movable:
         return self._each(lambda leaf: leaf.pin_memory(*where))
 
     def is_pinned(self) -> bool:
-        """Is all of it in page-locked memory?
+        """Tell whether all of it is in page-locked memory.
 
         Returns
         -------

@@ -12,7 +12,7 @@ _DEEP = 64  # in each other, as NumPy's axes
 
 
 def is_array_of_objects(x: object) -> TypeGuard[np.ndarray]:
-    """Does this hold Python objects, along an axis?"""
+    """Tell whether this holds Python objects, along an axis."""
     return issubclass(type(x), np.ndarray) and isinstance(x, np.ndarray) and x.dtype.kind == "O" and x.ndim > 0
 
 

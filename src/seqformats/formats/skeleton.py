@@ -107,7 +107,7 @@ class Skeleton:
 
 
 def _same_rest(a: Encoding[Any], b: Encoding[Any]) -> bool:
-    """Are all fields the same, but their data?"""
+    """Tell whether all fields but data are the same."""
     for one, two in zip(a._values()[1:], b._values()[1:], strict=True):
         if isinstance(one, np.ndarray):
             if one is not two and not np.array_equal(one, two):
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fits(leaf: Any, lead: Shape) -> bool:
-    """Is this an array with these first axes?"""
+    """Tell whether this is an array with these first axes."""
     shape = getattr(leaf, "shape", None)
     if shape is None or not hasattr(leaf, "dtype"):
         return False
@@ -138,7 +138,7 @@ def _fits(leaf: Any, lead: Shape) -> bool:
 
 
 def _alike(leaves: Sequence[Any]) -> bool:
-    """Have all of them one type, dtype and item shape, as the arrays of a list have?"""
+    """Tell whether all have one type, dtype and item shape, as the arrays of a list have."""
     first = leaves[0]
     return all(
         type(leaf) is type(first) and leaf.dtype == first.dtype and leaf.shape[1:] == first.shape[1:]

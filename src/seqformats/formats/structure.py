@@ -29,7 +29,7 @@ sort_lengths = kernel("sort_lengths")
 
 
 def same_numbers(a: Array, b: Array) -> bool:
-    """Are two int64 arrays with one axis equal?  Comparing bytes takes a fraction of `np.array_equal`."""
+    """Compare two int64 arrays with one axis.  Comparing bytes takes a fraction of `np.array_equal`."""
     return bool(a.tobytes() == b.tobytes())
 
 
@@ -310,7 +310,7 @@ class Structure:
         return own if order is None else [*own, order.indices, order.steps]
 
     def same_lengths(self, other: "Structure") -> bool:
-        """Have both the same lengths?"""
+        """Tell whether both have the same lengths."""
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
 
 
@@ -360,7 +360,7 @@ class Pieces:
 
 
 def same_levels(a: Sequence[Structure], b: Sequence[Structure]) -> bool:
-    """Have both the same lengths, level by level?"""
+    """Tell whether both have the same lengths, level by level."""
     return len(a) == len(b) and all(s.same_lengths(t) for s, t in zip(a, b, strict=True))
 
 

@@ -61,7 +61,7 @@ class InPyTorch:
         return registry.service("structure_tensor")(self, "lengths", dtype, device, level)
 
     def offsets_tensor(self, *, dtype: DType = None, device: object = None, level: int = -1) -> Any:
-        """Where the sequences begin and end, as a tensor of PyTorch.
+        """Offsets of the sequences, as a tensor of PyTorch.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class Tree(NamedTuple):
 
 
 def is_tree(x: object, depth: int = _DEEP) -> bool:
-    """Is this a mapping, a tuple that holds an encoding or a tree, or a dataclass of a user's that holds columns?
+    """Tell whether this is a mapping, or a tuple or a user's dataclass that holds encodings or trees.
 
     A tuple of arrays or of lists is a bare list, as everywhere.
     """
@@ -95,7 +95,7 @@ def _is_dataclass(x: object) -> bool:
 
 
 def _is_inner(x: object) -> bool:
-    """Is this a tree within a tree?  Pairs are one there, of two columns."""
+    """Tell whether this is a tree within a tree.  Pairs are one there, of two columns."""
     if isinstance(x, (Encoding, list, np.ndarray)):  # what columns usually are
         return False
     return isinstance(x, Pairs) or is_tree(x)
@@ -131,7 +131,7 @@ def _made(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
 
 
 def entries(x: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What stands in a tree, with the keys that lead there."""
+    """Iterate over the entries of a tree, with the keys that lead there."""
     if len(path) >= _DEEP:
         raise LEVELS(f"{name_of(path)} is {_DEEP} trees deep; does one hold itself?")
     for key, value in zip(*_parts(x), strict=True):
@@ -178,7 +178,7 @@ def columns_of(x: Any) -> Tree:
 
 
 def _column(x: Any, path: Path) -> Any:
-    """What stands in a tree as a column."""
+    """Return an entry of a tree as a column."""
     if x is None or isinstance(x, Encoding):
         return x
     if is_array_of_objects(x):
@@ -304,7 +304,7 @@ def options_of(tree: Tree, options: Options) -> list[Options]:
 
 
 def _picked(value: Any, path: Path) -> list[Any]:
-    """What an option says of one column; nothing where it leaves that out."""
+    """Return the option for one column; nothing where it leaves that out."""
     for key in path:
         if type(value) is not dict:
             break
@@ -326,7 +326,7 @@ def _check_names(tree: Tree, option: str, value: Options, path: Path = ()) -> No
 
 
 def matched(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
-    """What stands in one tree where another has its columns; `missing` ones are None.
+    """Return the entries of one tree where another has its columns; `missing` ones are None.
 
     Raises
     ------

@@ -25,7 +25,7 @@ INNERMOST = -1
 
 
 class _Levels(NamedTuple):
-    """What an operation does with levels."""
+    """Rule of an operation for levels."""
 
     keeps: bool  # has each item a result, so that all levels stay?  Else the levels below are dropped
     batch: int  # the place of the batch among the arguments

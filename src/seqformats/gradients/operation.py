@@ -1,4 +1,4 @@
-"""What an operation is: arguments checked, a rule, and the way back to the caller's kind of batch."""
+"""Operations: checked arguments, a gradient rule, and conversion back to the caller's kind of batch."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def each_gradient(batches: Sequence[Operand]) -> Pullback:
 
 
 class Call(NamedTuple, Generic[R]):
-    """What an operation is about to do, its arguments being checked; the type is that of its result."""
+    """A call of an operation whose arguments have been checked; the type is that of its result."""
 
     operands: Any  # an encoding, an array, or a tuple of these: what the gradient is for
     # (operands, back) -> the result, and if `back` its pullback
@@ -201,7 +201,7 @@ class Call(NamedTuple, Generic[R]):
 
 
 class Columns(NamedTuple):
-    """What an operation is about to do with the columns of a tree: a `Call` for each, None for None."""
+    """A call of an operation for the columns of a tree: a `Call` for each, None for None."""
 
     tree: Tree
     calls: Sequence[Call[Any] | None]
@@ -211,12 +211,12 @@ class Columns(NamedTuple):
         return mapped(self.tree, lambda _, k: cast(Call[Any], self.calls[k]).run())
 
     def vjp(self) -> tuple[Any, Pullback]:
-        """The same and its pullback, of trees; what has no gradient, as integers may, may have None."""
+        """Return the tree of the results and its pullback; None stands where integers have no gradient."""
         return tree_vjp(self.tree, lambda _, k: _vjp_if_asked(cast(Call[Any], self.calls[k])))
 
 
 def _vjp_if_asked(call: Call[Any]) -> tuple[Any, Pullback]:
-    """The same of a call that may have no gradient, which is an error only where one is asked for."""
+    """Return the result and the pullback of a call; no gradient is an error only where one is asked for."""
     try:
         return call.vjp()
     except TypeError as error:
@@ -330,7 +330,7 @@ class Operation:
         return lambda x, back: self.rule(x, *options) if back else (self.forward(x, *options), None)
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
-        """The same as a `Call`."""
+        """Prepare the operation as a `Call`."""
         found = operand(x)
         if self.sums and found.own._dtype in AUTOCAST:
             found = to_be_summed(found)

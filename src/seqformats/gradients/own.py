@@ -157,14 +157,14 @@ def _of_rule(name: str, rule: Pullback, like: Any) -> Call[Any]:
 
 
 def outside(x: Any) -> Any:
-    """The same batch outside of the autograd graph, where the gradient of a user's function is its rule."""
+    """Return a batch outside of the autograd graph, where the gradient of a user's function is its rule."""
     if not (with_autograd and wants_grad(x)):
         return x
     return rebuild(x, [library_of(leaf).alias(leaf) for leaf in leaves(x)])
 
 
 def _result(name: str, y: Any, x: Any) -> Any:
-    """What a user's function has returned, as an encoding of this library or an array."""
+    """Return the result of a user's function as an encoding of this library or an array."""
     if is_array(y):
         y = adopt(y, f"the result of {name}")[1]
     elif is_encoding(y) and not isinstance(y, Pairs):

@@ -62,7 +62,7 @@ def columns_of(features: Any, main: str) -> dict[str, Any]:
 
 
 def is_table(x: object) -> bool:
-    """Is it a table or a record batch of Arrow?"""
+    """Tell whether it is a table or a record batch of Arrow."""
     return hasattr(x, "__arrow_c_stream__") and hasattr(x, "column") and hasattr(x, "schema")
 
 
@@ -72,7 +72,7 @@ def _names(table: Any) -> list[str]:
 
 
 def _alike(features: Sequence[Mapping[str, Any]]) -> bool:
-    """Have all rows the columns of the first?  An error where one has not."""
+    """Tell whether all rows have the columns of the first.  An error where one has not."""
     first = features[0]
     if not all(issubclass(kind, Mapping) for kind in set(map(type, features))):
         i = next(i for i, row in enumerate(features) if not isinstance(row, Mapping))
@@ -179,7 +179,7 @@ def _check_rows(name: str, values: Sequence[Any]) -> None:
 
 
 def is_sequences(values: Any) -> bool:
-    """Does a column hold a sequence a row, and not a number?"""
+    """Tell whether a column holds a sequence a row, and not a number."""
     if isinstance(values, Encoding):
         return True
     rows = isinstance(values, (list, tuple))

@@ -168,7 +168,7 @@ def cache_name(takes: Mapping[str, object]) -> str:
 
 
 def _takes_whole_rows() -> bool:
-    """Whether the generation hook of this release takes whole rows and the number of their new tokens."""
+    """Tell whether the generation hook of this release takes whole rows and the number of their new tokens."""
     from transformers import GenerationMixin
 
     return "next_sequence_length" in inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters

@@ -20,7 +20,7 @@ Key = Any  # how JAX names a leaf
 
 
 class Static:
-    """What is known of a batch without its arrays: lengths, order, levels, width and side.
+    """A batch without its arrays: lengths, order, levels, width and side.
 
     Two of the same are equal, so a function that has been compiled for one serves the other.
     """
@@ -93,7 +93,7 @@ def _arrays(x: Any) -> Sequence[Any]:
 
 
 def _flat_with_keys(x: Any) -> tuple[tuple[tuple[Key, Any], ...], Static]:
-    """The same, the arrays under the names of their fields."""
+    """Flatten a batch, its arrays under the names of their fields."""
     paths = sys.modules["jax"].tree_util
     if not x._in_one_array:
         keys: Iterable[Key] = map(paths.SequenceKey, range(len(x.items)))

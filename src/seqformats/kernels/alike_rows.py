@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def are_equal(value: Any, other: Any) -> Any:
-    """Are both the same number, or NaN?"""
+    """Tell whether both are the same number, or NaN."""
     return other == value or (other != other and value != value)
 
 

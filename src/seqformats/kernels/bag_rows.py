@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 class Bags(NamedTuple):
-    """What is asked of some columns of some bags."""
+    """Arguments for some columns of some bags."""
 
     lo: int
     hi: int
@@ -116,7 +116,7 @@ def put_sums(
 
 @shared
 def lanes_for(columns: int, most: int) -> int:
-    """As many lanes as hold these columns, or the number below that does not exceed `most`."""
+    """Return as many lanes as hold these columns, or the number below that does not exceed `most`."""
     count = 128 if columns > 64 else 64 if columns > 32 else 32 if columns > 16 else 16 if columns > 4 else 4
     while count > most:
         count = count >> 1 if count > 16 else count >> 2

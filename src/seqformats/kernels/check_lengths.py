@@ -1,4 +1,4 @@
-"""Are these lengths valid, and what are their offsets?"""
+"""Check lengths, and add up their offsets."""
 
 from .parts import (
     Integers,

@@ -1,4 +1,4 @@
-"""Are these offsets valid, and what are their lengths?"""
+"""Check offsets, and find the lengths."""
 
 from .parts import (
     Integers,

@@ -1,4 +1,4 @@
-"""Do the lengths, indices and step sizes of a time-major batch fit each other, and what follows from them?"""
+"""Check that lengths, indices and step sizes of a time-major batch fit, and derive the rest."""
 
 from .parts import (
     Integers,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def goes_on(left: int, parts: int, seed: int, purpose: int, i: int) -> Any:
-    """Is the next item, of `left`, in the same part, where so many parts are still to come?"""
+    """Tell whether the next item, of `left`, is in the same part, where so many parts are still to come."""
     if left == 0:
         return False
     bits, _, _, _ = draw(seed, purpose, i, left)

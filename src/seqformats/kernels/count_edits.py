@@ -1,4 +1,4 @@
-"""How many items must be inserted, deleted or replaced to make one sequence of another?
+"""Count the items that must be inserted, deleted or replaced to make one sequence of another.
 
 ``x`` and ``y`` are integers, n sequences each, in layouts of blocks; ``out (n,)`` gets the distances.  The pairs
 ``begins[b]`` to ``begins[b + 1]`` are the work of unit b, which has ``scratch[b * room:]`` to itself: a table of tokens

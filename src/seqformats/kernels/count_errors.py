@@ -1,4 +1,4 @@
-"""How many items of one sequence are hit, substituted, deleted and inserted where another one is made of it.
+"""Count the items of a sequence that are hit, substituted, deleted and inserted to make another one of it.
 
 ``x`` (references) and ``y`` (hypotheses) are integers, n sequences each, in layouts of blocks; ``out (4 * n,)`` gets n
 hits, n substitutions, n deletions and n insertions.  The pairs ``begins[b]`` to ``begins[b + 1]`` are the work of unit
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 class Own(NamedTuple):
-    """What a unit of work has to itself."""
+    """Memory of one unit of work."""
 
     home: int
     kept: int  # where differences are kept

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def collapse(label: Integers, values: Array, begin: int, length: int, frames: int, blank: int) -> Any:
-    """What is left of a path, to where the path was, and the sum of its values."""
+    """Collapse a path in place; return the sum of its values."""
     count = 0
     before = blank
     total = values[begin] if length != 0 else 0.0

@@ -99,7 +99,7 @@ def first_log(values: Array, track: Track, k: int) -> None:
 
 @shared
 def log_forward(x: Array, goals: LossGoals, room: LossRoom, track: Track, frame: int, t: int, step: Any) -> None:
-    """What paths to a place behind frame t have together; ``step`` are the rows before and behind it, and the place."""
+    """Add up the paths to a place behind frame t; ``step`` holds the rows before and behind it, and the place."""
     old, new, place = step
     values, count = room.values, track.number
     if place <= count:  # a blank
@@ -150,7 +150,7 @@ def log_backward(
 
 @shared
 def log_total(values: Array, row: int, count: int) -> Any:
-    """What all paths have together, behind the last frame."""
+    """Add up all paths, behind the last frame."""
     return log_sum(values[row + count], values[row + 2 * count + 1] if count != 0 else -math.inf, -math.inf)
 
 
@@ -213,7 +213,7 @@ def fill_frames(out: LossOut, at: Layout, u: int, value: float, width: int) -> N
 def by_powers(
     x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, ready: bool, width: int
 ) -> Any:
-    """Log-probability of a label, and its part of the gradient; and is that right?"""
+    """Log-probability of a label, its part of the gradient, and whether that is right."""
     kept = goals.gradient
     total, least, lost = forward(x, goals, out, room, at, track, width, (kept, ready))
     if not total > -math.inf:

@@ -37,7 +37,7 @@ def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, width: int, lo: 
 
 @shared
 def in_none(x: Array, rows: Integers, piece: int, k: int, width: int) -> Any:
-    """Is the item in none of eight pieces?"""
+    """Tell whether the item is in none of eight pieces."""
     a, b, c, d, e, f, g, h = eight_from(x, piece * width + k, width)
     j, m, n, o, p, q, r, s = eight_from(rows, piece, 1)
     end = rows[piece + 8]

@@ -81,7 +81,7 @@ def find_word(text: Bytes, begin: int, end: int, vocabulary: Vocabulary) -> Any:
 
 @shared
 def is_unknown(text: Bytes, begin: int, end: int) -> Any:
-    """Are these bytes ``<unk>`` in small or capital letters?"""
+    """Tell whether these bytes are ``<unk>`` in small or capital letters."""
     if end - begin != 5 or text[begin] != 60 or text[begin + 4] != 62:
         return False
     small = text[begin + 1] == 117 and text[begin + 2] == 110 and text[begin + 3] == 107

@@ -77,7 +77,7 @@ def state_before(run: Run, t: int, back: int, exclusive: int, count: int) -> Any
 
 @shared
 def exclusive_step(back: int, exclusive: int) -> int:
-    """How far from an item the state before it has been written."""
+    """Return the distance from an item to the state before it."""
     if exclusive != 0:
         return 0
     return 1 if back != 0 else -1

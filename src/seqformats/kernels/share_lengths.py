@@ -1,4 +1,4 @@
-"""How many items of every sequence are kept, where it and one of another batch share a greatest length.
+"""Share a greatest length between the sequences of two batches: how many items of each are kept.
 
 Both have ``lengths (n,)`` and `others`; ``most (1,)`` holds for all pairs, or ``(n,)`` for each.  By `strategy` 0 the
 longer one is cut until both are equally long, and then both in turn, `second` 1 keeping one item more of an odd number;

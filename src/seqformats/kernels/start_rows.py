@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def differ(a: Item, b: Item, nans: int) -> Any:
-    """Are two numbers different?"""
+    """Tell whether two numbers are different."""
     return (a != b) & ((a == a) | (b == b) | (nans == 0))
 
 

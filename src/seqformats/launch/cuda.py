@@ -268,7 +268,7 @@ class _Call:
             resident.meet(place)
 
     def _find(self, args: tuple[Any, ...], unknown: list[Array]) -> bool:
-        """Is everything there?  What is on the host, and has not been asked for before, goes to `unknown`."""
+        """Tell whether all arrays are on the device.  Those on the host that are new go to `unknown`."""
         resident = self._resident
         for x in args:
             if type(x) is Layout:

@@ -171,7 +171,7 @@ class Driver:
     # --- streams and events ---
 
     def capturing(self, stream: int) -> bool:
-        """Is what is put into a stream recorded in a graph?  The default streams cannot be, and may not be asked."""
+        """Tell whether a stream is recorded in a graph.  The default streams cannot be, and may not be asked."""
         if stream in DEFAULT_STREAMS:
             return False
         room = _room
@@ -250,7 +250,7 @@ class Event(NamedTuple):
         return cls(driver, handle, spare)
 
     def done(self) -> bool:
-        """Has all of it been done?"""
+        """Tell whether all of it has been done."""
         result = self.driver.EventQuery(self.handle)
         if result not in (0, _NOT_READY):
             raise self.driver.error(result, "what ran before on this GPU")

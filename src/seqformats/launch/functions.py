@@ -24,7 +24,7 @@ _known: dict[Any, tuple[Any, Any, dict[str, Callable[..., Any]]]] = {}
 
 
 def is_compiled(fn: object) -> bool:
-    """Is this a function that Numba compiles for the host?  Numba is not loaded to find out."""
+    """Tell whether Numba compiles this function for the host.  Numba is not loaded to find out."""
     dispatcher = getattr(sys.modules.get("numba.core.registry"), "CPUDispatcher", None)
     return dispatcher is not None and isinstance(fn, dispatcher)
 

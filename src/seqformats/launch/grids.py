@@ -64,7 +64,7 @@ def _geometry(over: str, units: int, rows: int, size: int) -> tuple[Triple, Trip
 
 
 def fours_fill(over: str, work: Work, size: int) -> bool:
-    """Are there threads enough where each has four columns of a unit, or of some rows?"""
+    """Tell whether there are threads enough where each has four columns of a unit, or of some rows."""
     columns = (work.rows // FOUR if over == "lines" else work.units) * size
     return columns >= FOUR * _FOURS_FROM
 
@@ -107,7 +107,7 @@ def _lines(rows: int, row: int) -> tuple[Triple, Triple]:
 
 
 def _tiles(count: int) -> tuple[int, int]:
-    """So many blocks along y and z, or some more."""
+    """Return at least so many blocks along y and z."""
     deep = -(-count // _MOST_RUNS)
     return -(-count // deep), deep
 

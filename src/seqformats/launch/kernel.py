@@ -40,7 +40,7 @@ class Sequences(Protocol):
 
     @property
     def late(self) -> bool:
-        """Are these still on a device?"""
+        """Tell whether lengths are on a device alone."""
 
     def known(self) -> list[Array]:
         """The arrays that kernels take, as far as they have been asked for."""

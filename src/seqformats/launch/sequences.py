@@ -69,7 +69,7 @@ class Sequences:
 
     @once
     def square(self) -> bool:
-        """Is the rectangle of all sequences small enough?"""
+        """Tell whether the rectangle of all sequences is small enough."""
         return self.n * self.longest <= _ROOM * self.rows + 1024
 
     @once

@@ -77,7 +77,7 @@ def _arrow_files(path: str) -> list[str]:
 
 
 def is_parquet(given: Any) -> bool:
-    """Is a `pyarrow.dataset.Dataset` made of Parquet files, without a filter?"""
+    """Tell whether a `pyarrow.dataset.Dataset` is made of Parquet files, without a filter."""
     filtered = (getattr(given, "_scan_options", None) or {}).get("filter") is not None
     return not filtered and type(getattr(given, "format", None)).__name__ == "ParquetFileFormat"
 

@@ -120,7 +120,7 @@ def _count(total: int | None) -> Callable[[], int] | None:
 
 
 def _has_rows(x: Any) -> bool:
-    """Can it be iterated?  Its type says so, and of an array the axes."""
+    """Tell whether it can be iterated.  Its type says so, and of an array the axes."""
     kind = type(x)
     return (
         shape_of(x, "the source") != () if is_array(x) else issubclass(kind, Iterable) or hasattr(kind, "__getitem__")

@@ -155,7 +155,7 @@ class _Coming:
         self.read = row  # how many have been read of it
 
     def fill(self, held: list[Rows], room: _Room) -> bool:
-        """Take as many as there is room for, those that are held among them; have all come?"""
+        """Take as many as there is room for, those that are held among them; tell whether all have come."""
         for piece in held:
             room.take(piece)
         while room.left:
@@ -264,7 +264,7 @@ def _ends_in_order(sizes: Array, plan: Plan) -> list[int]:
 
 
 def _whole(lengths: Array, plan: Plan) -> bool:
-    """Would one more sequence like the shortest of these be too much?"""
+    """Tell whether one more sequence like the shortest of these would be too much."""
     sizes = plan.sizes(lengths)
     if plan.most is not None and sizes.size >= plan.most:
         return True

@@ -95,7 +95,7 @@ def _note(what: str, error: Exception) -> None:
 
 
 class Traits(NamedTuple):
-    """What one has to know of a kernel to start it; see `kernels.parts.record.KernelSpec`."""
+    """Properties of a kernel that starting it needs; see `kernels.parts.record.KernelSpec`."""
 
     does: str
     threads_from: int
@@ -112,14 +112,14 @@ class Traits(NamedTuple):
 
     @classmethod
     def of(cls, spec: Any) -> Traits:
-        """Those of a kernel whose file is imported."""
+        """Return the traits of a kernel whose file is imported."""
         complexes = tuple(sorted({kind for kinds in spec.takes for kind in kinds if kind[0] == "c"}))
         several = spec.does == "host" and len(spec.takes) > 1
         return cls(spec.does, spec.threads_from, several, spec.over, complexes, spec.short is not None, spec.fours)
 
 
 def traits_of(name: str) -> Traits:
-    """Those of a kernel by name, which are shipped and kept as code is; DeviceError where there is no such kernel."""
+    """Return the traits of a kernel by name, shipped and kept as code is; DeviceError where there is no such kernel."""
     facts = None
     if in_use():
         facts = _shipped(name, name)
@@ -152,12 +152,12 @@ loaded: dict[str, Code] = {}
 
 
 def in_use() -> bool:
-    """Does machine code of files run here?  Not where the kernels are to be interpreted."""
+    """Tell whether machine code of files runs here.  It does not where the kernels are interpreted."""
     return not interpreted() and struct.calcsize("P") == 8
 
 
 def interpreted() -> bool:
-    """Are all kernels to run as the Python functions that they are?"""
+    """Tell whether kernels run as the Python functions that they are."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
@@ -170,7 +170,7 @@ def by_numba(name: str) -> Callable[..., Any]:
 
 
 def whence() -> str:
-    """Where the code of kernels comes from in this process, and why, in words."""
+    """Return where the code of kernels comes from in this process, and why, in words."""
     if interpreted():
         return "interpreted: NUMBA_DISABLE_JIT is set"
     if not in_use():
@@ -200,7 +200,7 @@ def why_not_shipped() -> str:
 
 
 def made_by() -> str:
-    """What makes code here, as a bundle says it."""
+    """Versions of the compilers, as a bundle names them."""
     import llvmlite
 
     return f"{cpu.system()} llvmlite {llvmlite.__version__}"
@@ -252,7 +252,7 @@ def damage() -> str:
 
 
 def is_there(name: str, text: str) -> bool:
-    """Is the code of a kernel shipped, or kept by this user?  It is looked for under `text`."""
+    """Tell whether the code of a kernel is shipped, or kept by this user.  Its name is `text`."""
     return (_shipped(name, text) or _kept(name, text)) is not None
 
 
@@ -265,7 +265,7 @@ def compiled(name: str, signature: Signature) -> store.Entry:
 
 
 def facts_of(spec: Any) -> dict[str, Any]:
-    """What one has to know of the code of a kernel: whether it keeps the GIL, and how many integers it gives.
+    """Return whether the code of a kernel keeps the GIL, and how many integers it returns.
 
     Several come as a tuple; those that give nothing return None.
     """
@@ -275,7 +275,7 @@ def facts_of(spec: Any) -> dict[str, Any]:
 
 
 def key_of(name: str, text: str) -> str:
-    """What code depends on, as a number in hexadecimal digits."""
+    """Return the digest of all that code depends on, in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"), compiler("llvmlite"))
     return digest("\0".join(parts).encode()).hex()
 
@@ -311,7 +311,7 @@ def stamp(name: str) -> str:
 
 @functools.cache
 def stamp_of_parts() -> bytes:
-    """The same of what kernels are made of, and of the names of what comes in one argument."""
+    """Return the stamp of the parts of kernels, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
     paths = (*parts, *[_PACKAGE / other for other in _OTHER_PARTS])
     return digest(*[path.read_bytes() for path in paths])

@@ -20,7 +20,7 @@ CHANGES_CODE = ("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NUMBA_CPU_NAME", "NUMBA_CPU_F
 
 
 def flags() -> tuple[str, ...]:
-    """What the environment wants otherwise than usual."""
+    """Compiler flags that the environment asks for."""
     return tuple([f"{name}={os.environ[name]}" for name in CHANGES_CODE if os.environ.get(name, "")])
 
 

@@ -25,7 +25,7 @@ Capability = tuple[int, int]
 
 
 class Image(NamedTuple):
-    """What a driver can load."""
+    """Code that a driver can load."""
 
     data: bytes
     """A cubin, or PTX that ends with a zero byte."""
@@ -95,23 +95,23 @@ def compiled(name: str, function: Callable[..., Any], signature: Signature, capa
 
 
 def is_kept(name: str, text: str) -> bool:
-    """Is there code that is called so, of a kernel as it is now?"""
+    """Tell whether there is code of this name, of a kernel as it is now."""
     return store.read(text, key_of(name, text)) is not None
 
 
 def keep(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> bool:
-    """Compile a kernel for a GPU that need not be there; is it kept now?"""
+    """Compile a kernel for a GPU that need not be there; tell whether it is kept now."""
     text = text_for(name, signature, capability)
     return store.write(text, key_of(name, text), compiled(name, function, signature, capability))
 
 
 def text_for(name: str, signature: Signature, capability: Capability) -> str:
-    """What code is called by in the cache."""
+    """Return the key of code in the cache."""
     return f"{name}.sm_{capability[0]}{capability[1]}({text_of(signature)})"
 
 
 def key_of(name: str, text: str) -> str:
-    """What code depends on, as a number in hexadecimal digits."""
+    """Return the digest of all that code depends on, in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name.partition(".")[0]), compiler("numba"), compiler("numba_cuda"))
     return digest("\0".join(parts).encode()).hex()
 
@@ -122,7 +122,7 @@ def _image(entry: store.Entry, origin: str) -> Image:
 
 
 def _nearest(name: str, signature: Signature, capability: Capability) -> store.Entry | None:
-    """What is kept for an older GPU and runs here too: its cubin on one of the same generation, else its PTX."""
+    """Return kept code of an older GPU that runs here too: a cubin of the same generation, else PTX."""
     for older in reversed([one for one in _CAPABILITIES if one < capability]):
         text = text_for(name, signature, older)
         found = store.read(text, key_of(name, text))
@@ -132,5 +132,5 @@ def _nearest(name: str, signature: Signature, capability: Capability) -> store.E
 
 
 def dotted(capability: Capability) -> str:
-    """As people write it."""
+    """Compute capability as people write it."""
     return ".".join(map(str, capability))

@@ -13,7 +13,7 @@ except ImportError:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Of all of them, one after the other; 32 bytes."""
+    """Return the digest of all of them, one after the other; 32 bytes."""
     made = _blake2b(digest_size=32)
     for part in parts:
         made.update(part)

@@ -39,17 +39,17 @@ class Job(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As its code is called."""
+        """Name of its code."""
         return self.name if self.signature is None else f"{self.name}({text_of(self.signature)})"
 
     @property
     def symbol(self) -> str:
-        """As its code is called in a shared object."""
+        """Name of its code in a shared object."""
         return symbol_of(self.name, self.signature or ())
 
 
 class GpuJob(NamedTuple):
-    """What a kernel has for GPUs, or ".short" for short sequences there, for arguments of some types."""
+    """Variant of a kernel for GPUs, or ".short" for short sequences there, for arguments of some types."""
 
     name: str
     variant: str
@@ -58,7 +58,7 @@ class GpuJob(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As its code is called."""
+        """Name of its code."""
         return cubins.text_for(self.name + self.variant, self.signature, self.capability)
 
 
@@ -79,7 +79,7 @@ def jobs(wanted: Iterable[str] = ()) -> list[Job]:
 
 
 def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -> list[GpuJob]:
-    """The same for GPUs of some compute capabilities; this loads Numba's package for CUDA.
+    """List the jobs for GPUs of some compute capabilities; this loads Numba's package for CUDA.
 
     DeviceError where that is not there, or makes no code for them.
     """
@@ -107,7 +107,7 @@ def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -
 
 
 def processes_here() -> int:
-    """How many processes can work at the same time."""
+    """Return the number of processes that can work at the same time."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -171,7 +171,7 @@ def _facts(name: str) -> dict[str, Any]:
 
 
 def _for_level(level: str) -> None:
-    """What a process begins with: whatever its environment says, it compiles for a level."""
+    """Let a process compile for a level, whatever its environment says."""
     for name in (*cpu.CHANGES_CODE, "NUMBA_DISABLE_JIT"):
         os.environ.pop(name, None)
     os.environ.update(cpu.numba_options(level))
@@ -271,7 +271,7 @@ def _results(
     said: Said,
     begin: Callable[[], None],
 ) -> Iterator[tuple[Job | GpuJob, Any]]:
-    """What `work` gives for each job, or the words of its error, in the order in which they end."""
+    """Yield the result of `work` for each job, or the words of its error, in the order in which they end."""
     if not todo:
         return
     count, wide = min(processes or processes_here(), len(todo)), len(str(len(todo)))

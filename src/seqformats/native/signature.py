@@ -34,12 +34,12 @@ def _word(x: Any) -> Word:
 
 
 def text_of(signature: Signature) -> str:
-    """The same in one line, which a file can be called by."""
+    """Return the signature in one line, which can be the name of a file."""
     return ",".join([word if isinstance(word, str) else f"{word[0]}({text_of(word[1:])})" for word in signature])
 
 
 def with_places(signature: Signature, bits: int) -> Signature:
-    """The same with arrays whose places are natural numbers of so many bits."""
+    """Return the signature with arrays whose places are natural numbers of so many bits."""
 
     def changed(word: Word) -> Word:
         if isinstance(word, tuple):

@@ -68,7 +68,7 @@ def _is_off() -> bool:
 
 
 def user_folder() -> Path | None:
-    """Where compiled kernels of this user are kept; None if nowhere.
+    """Return the folder of this user's compiled kernels; None if there is none.
 
     ``SEQFORMATS_CACHE_DIR``, or "seqformats" in ``NUMBA_CACHE_DIR``, or where the system has caches of the user.  The
     folder may not be there yet, and may not be one that is used (`why_not`).
@@ -168,7 +168,7 @@ def _packed(name: str, key: str, entry: Entry) -> bytes:
 
 
 def _unpacked(name: str, key: str, data: bytes) -> Entry | None:
-    """What `_packed` has made; None for anything else."""
+    """Read the result of `_packed`; None for anything else."""
     if len(data) < _END.size:
         return None
     linked, code, facts, own, what = _END.unpack_from(data, len(data) - _END.size)
@@ -216,7 +216,7 @@ def path_of(name: str, key: str) -> Path | None:
 
 
 def write(name: str, key: str, entry: Entry) -> bool:
-    """Keep a kernel in the user's cache, as `read` finds it; is it there now?  A warning says, once, why it is not."""
+    """Keep a kernel in the user's cache for `read`; tell whether it is there now.  One warning says why not."""
     path = path_of(name, key)
     if path is None:
         if not _is_off():

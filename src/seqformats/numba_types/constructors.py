@@ -242,7 +242,7 @@ def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
 
 
 def on_the_left(side: str) -> int:
-    """Is the padding there?"""
+    """Tell whether padding is on the left."""
     if side == "left":
         return 1
     if side == "right":

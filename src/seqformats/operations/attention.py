@@ -187,7 +187,7 @@ def segment_ids(x: Any, *, layout: bool = False, level: int = INNERMOST) -> Any:
 
 
 def _has_levels(x: Lengths, level: int) -> bool:
-    """Is this a batch, which may have levels, and not lengths, of which there is one level?"""
+    """Tell whether this is a batch, which may have levels, and not lengths, of which there is one level."""
     if is_batch(x) or (isinstance(x, (list, tuple)) and not x):
         return True
     if whole(level, "level") not in (0, -1):

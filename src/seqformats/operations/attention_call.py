@@ -68,7 +68,7 @@ class Choices(NamedTuple):
 
     @property
     def drop(self) -> int:
-        """Of `DRAWS` random numbers those below it drop a weight."""
+        """Random numbers, of `DRAWS`, below which a weight is dropped."""
         return round(self.dropout * DRAWS)
 
     @property
@@ -210,7 +210,7 @@ class AttentionCall:
         return frozen(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
 
     def group_shares(self, costs: Array) -> Array:
-        """Where the groups of each unit of work begin, and end."""
+        """Divide the groups over units of work."""
         return _shares(np.full(self.groups, costs.sum() / max(self.groups, 1)))
 
     def places(self, batches: tuple[Encoding, Encoding, Encoding]) -> AttentionPlaces:
@@ -273,12 +273,12 @@ def philox(counter: list[Any], low: int, high: int) -> list[Array]:
 
 
 def _work(units: int) -> Work:
-    """What `start` is told: several units are always for several threads."""
+    """Return the number of units for `start`: several are always for several threads."""
     return Work(units, 1 << 22 if units > 1 else 1)
 
 
 def _shares(costs: Array) -> Array:
-    """Where the jobs of each unit of work begin, and end, by how many scores they have."""
+    """Divide the jobs over units of work, by the number of their scores."""
     sums = np.cumsum(costs)
     units = min(costs.size, 4 * num_threads()) if num_threads() > 1 and costs.size and sums[-1] >= FEW else 1
     begins = np.searchsorted(sums, np.arange(units + 1) * (sums[-1] / units)) if units > 1 else np.zeros(2, np.int64)

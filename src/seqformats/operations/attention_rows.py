@@ -93,7 +93,7 @@ class AttentionReach(NamedTuple):
 
 
 class AttentionJobs(NamedTuple):
-    """How the work is divided on the host: unit u does the jobs from ``begins[u]`` to ``begins[u + 1]``."""
+    """Division of the work on the host: unit u does the jobs from ``begins[u]`` to ``begins[u + 1]``."""
 
     places: Integers  # (jobs, 2) a sequence, and the first of 256 of its queries; empty for gradients
     begins: Integers

@@ -299,7 +299,7 @@ def _holders(origin: Origin, last: int) -> tuple[Structure, Array, Array]:
 
 
 def _put(rows: Array, origin: Origin, last: int) -> Array:
-    """Of every item what its first (last) chunk has, zeros where it has none."""
+    """Put the first (last) chunk of every item back, zeros where it has none."""
     runs, to, come = _holders(origin, last)
     return _moved(rows, runs, (come, to), origin.whole.rows)
 

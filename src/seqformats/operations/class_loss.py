@@ -67,7 +67,7 @@ class ClassLoss(NamedTuple):
         return self.library.astype(x, self.kind)
 
     def given(self, x: Array) -> Array:
-        """What kernels have written as an array of the caller's library, in the dtype of the scores if that is half."""
+        """Return results of kernels as an array of the caller's library, in the dtype of the scores if that is half."""
         y = x if self.on is self.library else self.library.taken(x, NUMPY)
         return self.library.astype(y, self.name) if self.name in HALF else y
 
@@ -144,7 +144,7 @@ class ClassLoss(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _one_sequence(n: int) -> Structure:
-    """Of so many items."""
+    """Structure of one sequence with so many items."""
     return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
 
 
@@ -180,7 +180,7 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
 
 
 def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> Array:
-    """What the loss of an item is multiplied by, of each sequence, where counts are values of a program."""
+    """Return the factor of the loss of an item of each sequence, where counts are values of a program."""
     if each == ONE:
         counts = counts * 0 + counts.sum()
     elif each in (ITEM, TOTAL):
@@ -189,7 +189,7 @@ def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> 
 
 
 def counts_of(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
-    """How many targets of each sequence count, on the host; IndexError where one is no class.
+    """Count the targets of each sequence that matter, on the host; IndexError where one is no class.
 
     Where a program is traced, nobody can look at targets, and how many count is a value of the program.
     """

@@ -121,7 +121,7 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
 @by_level(keeps=False)
 @ANY.of
 def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """Has every (innermost) sequence an item that is not zero, column by column?
+    """Tell whether any item of every (innermost) sequence is not zero, column by column.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 @by_level(keeps=False)
 @ALL.of
 def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
-    """Has every (innermost) sequence no item that is zero, column by column?
+    """Tell whether no item of every (innermost) sequence is zero, column by column.
 
     Parameters
     ----------

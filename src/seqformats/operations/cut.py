@@ -32,7 +32,7 @@ STRATEGIES = ("longest_first", "only_first", "only_second")
 
 
 def _bound(value: Counts | None, n: int, what: str) -> Bound:
-    """As Python does, a number is clipped."""
+    """Clip a number as Python does."""
     if value is None or (type(value) is int and -MOST <= value <= MOST):
         return value
     if isinstance(value, (int, np.integer)):
@@ -41,7 +41,7 @@ def _bound(value: Counts | None, n: int, what: str) -> Bound:
 
 
 def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Parts:
-    """Of every sequence the items from start to stop, each `step` after the one before."""
+    """Take the items from start to stop of every sequence, each `step` after the one before."""
     structure = x._structure
     n = structure.n
     first, last = 0 if start is None else start, 0 if stop is None else stop
@@ -128,7 +128,7 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
 
 
 def _most(value: Counts, n: int) -> int | Array:
-    """How many items may stay, for all sequences or for each."""
+    """Return the greatest lengths, for all sequences or for each."""
     if isinstance(value, (int, np.integer)):
         return at_least(value, "most", 0)
     most = per_sequence(value, n, "most")
@@ -144,7 +144,7 @@ def _truncations(x: Encoding, most: Counts, side: str) -> tuple[Parts]:
 
 
 def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
-    """Of every sequence at most so many items, the others cut off on this side."""
+    """Take at most so many items of every sequence, the others cut off on this side."""
     if side == "right":
         return _parts(x, None, most)
     if side == "left":  # the last 0 items are no slice from -0 on
@@ -155,7 +155,7 @@ def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
 
 
 def _without_middle(structure: Structure, kept: Structure) -> Runs:
-    """Of every sequence so many items, half of them of its end."""
+    """Take so many items of every sequence, half of them of its end."""
     ends = kept.lengths >> 1
     pieces = np.stack([kept.lengths - ends, ends], 1).reshape(-1)
     starts = np.stack([structure.offsets[:-1], structure.offsets[1:] - ends], 1).reshape(-1)
@@ -292,7 +292,7 @@ def truncate_pair(
 
 
 def _shared(own: Structure, other: Structure, most: int | Array, strategy: str, side: str, second: int) -> Runs:
-    """What is kept of one of two: the first, or the `second`."""
+    """Return the number of items kept of one of two: the first, or the `second`."""
     limits = np.array([most]) if isinstance(most, int) else most
     cut = 0 if strategy == "longest_first" else 1 + ((strategy == "only_first") == second)
     args = other.lengths, own.offsets, limits, cut, second, int(side == "left")
@@ -336,7 +336,7 @@ def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding
 
 
 def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]:
-    """How far, for all sequences or for each; no farther than the longest is."""
+    """Return the distances of a shift, for all sequences or for each; none above the longest length."""
     structure = x._structure
     far, steps = structure.longest, _bound(by, structure.n, "by")
     if steps is None:

@@ -200,7 +200,7 @@ def _with_dropout(choices: Choices, own: Any, dropout: object, seed: object) -> 
 
 
 def _form(bias: Any) -> int:
-    """What a bias is."""
+    """Form of a bias."""
     if bias is None:
         return NO_BIAS
     return SLOPES if len(bias.shape) == 1 else TABLE
@@ -241,7 +241,7 @@ def _beside(q: Encoding, name: str, given: object, what: str) -> Array:
 
 
 def _limits(window: object) -> tuple[int, int]:
-    """How many keys a query sees to each side."""
+    """Return the number of keys that a query sees to each side."""
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
         raise RANGE(f"window must be an integer or a pair (left, right), not {said(window)}")

@@ -64,7 +64,7 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Opera
 
 
 def operand_of(x: object) -> Operand:
-    """What stands beside a batch; TypeError where it is neither a number nor an array nor a batch."""
+    """Return an operand beside a batch; TypeError where it is neither a number nor an array nor a batch."""
     if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)) or is_array(x):
         return x
     if is_encoding(x) and not isinstance(x, Pairs):
@@ -183,7 +183,7 @@ def restore(rows: Array, first: Encoding, in_graph: bool = False) -> Any:
 
 
 def _places(x: Encoding) -> tuple[Array, Array] | None:
-    """Where in data, as one row of places, each row lies, and which row, counted from 1, lies in each place.
+    """Return the place in data of each row, and the row, counted from 1, in each place.
 
     Beside the data; for small batches of tensors alone, in whose graph two selections are quicker than two moves.
     """

@@ -161,7 +161,7 @@ def run_starts(x: B) -> B:
 
 
 def _marks_of(name: str) -> Dtypes:
-    """Of numbers; half precision is compared in float32."""
+    """Compare numbers; half precision in float32."""
     sums_in(name)
     return Dtypes("float32" if name in HALF else name, "bool", "bool")
 

@@ -90,7 +90,7 @@ class ItemWeights(NamedTuple):
         return rows_of(of_losses), self._of_weights(library, rows_of(of_weights), without_data(weights))
 
     def _result(self, values: Array) -> Any:
-        """What the caller gets of the sums or means."""
+        """Return the sums or means as the caller gets them."""
         if self.each == ITEM:
             return restored(Ragged._sealed(values, self.shape._structure), self.shape)
         return over_levels(values, self.shape) if self.each == SEQUENCE else values.reshape(())

@@ -55,7 +55,7 @@ class _Constant:
 
 
 class Joint:
-    """How parts lie beside each other in one batch, sequence by sequence.
+    """Layout of parts beside each other in one batch, sequence by sequence.
 
     A part is an encoding; a single item, an array that may have a gradient; or a `_Constant`.
     """
@@ -85,7 +85,7 @@ class Joint:
         self.whole = whole
 
     def sizes(self) -> list[int]:
-        """How many rows each part has."""
+        """Numbers of rows of the parts."""
         return [self.n if structure is None else structure.rows for structure in self.structures]
 
     def joined(self, parts: Sequence[Any]) -> Any:

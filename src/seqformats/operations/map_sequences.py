@@ -129,7 +129,7 @@ def map_sequences(
 
 
 def _is_sequence(result: str, axes: int, own: Encoding) -> bool:
-    """Is a result with so many axes a sequence?"""
+    """Tell whether a result with so many axes is a sequence."""
     if result == "auto":
         return axes > len(own.item_shape)
     if result == "sequence" and not axes:
@@ -190,7 +190,7 @@ _NUMBERS = (int, float, complex, str, bytes, np.generic)
 
 
 def _compiled(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
-    """The same in a compiled loop."""
+    """Map a compiled function in a compiled loop."""
     flat = [_on_host(x) for x in batches]
     mapped = Mapped(fn, tuple([rows for rows, _ in flat]), tuple([offsets for _, offsets in flat]))
     own = batches[0]

@@ -45,7 +45,7 @@ def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> t
 
 
 def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
-    """The same of the k largest on a GPU, without the order of all the others; None where it is not for this."""
+    """Order the k largest alone, on a GPU; None where that does not apply."""
     z = in_one_array(x)
     library, item, name = library_of(z.data), z.item_shape, name_of(z)
     if library.kind(z.data) != "cuda" or name not in ("float32", "float64") or not 0 < k <= _FEW:

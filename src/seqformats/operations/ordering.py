@@ -65,7 +65,7 @@ def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: 
 
 
 def wants_order(library: Library, x: Encoding) -> bool:
-    """Is `in_order` quicker than a kernel that compares each item with all others, as those for a GPU do?"""
+    """Tell whether `in_order` is quicker than a kernel that compares each item with all others."""
     return x._structure.longest > SHORT and library.kind(x.data) == "cuda"
 
 

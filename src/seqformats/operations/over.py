@@ -1,4 +1,4 @@
-"""What operations share: kernels that go over the sequences of any encoding, where its items lie.
+"""Kernels that go over the sequences of any encoding, where its items lie.
 
 A kernel finds item t of a sequence by a `Layout`, so a padded batch is worked on as it is, and a result in the same
 layout is written in place.  What a first call finds out about a dtype (in which one the kernel calculates, which one
@@ -236,7 +236,7 @@ def in_one_array(x: Encoding) -> Encoding:
 
 
 def layout_for(shape: Encoding, item: Shape, dtype: DType) -> Encoding:
-    """What says where a result like `shape` lies: that itself, or, of a `List`, a `Ragged` of the same sequences.
+    """Return the batch whose layout a result like `shape` gets: itself, or, of a `List`, a `Ragged` of its sequences.
 
     Nobody's data need be there; ``shape._with_data(result)`` is the result.
     """

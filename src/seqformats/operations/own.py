@@ -164,7 +164,7 @@ class _Own:
         return self.gathered(operand(x), args)
 
     def gathered(self, batch: Operand, args: Any) -> Any:
-        """Of items."""
+        """Gather items."""
         given = batch.own
         x = in_one_array(given)
         library = library_of(x.data)
@@ -181,7 +181,7 @@ class _Own:
         return y if batch.result is None or not isinstance(y, Encoding) else batch.result(y)
 
     def spread(self, rows: Array, batch: Operand, args: Any) -> Any:
-        """Of one row per sequence."""
+        """Spread one row per sequence over its items."""
         like, library = batch.own, library_of(rows)
         dtypes = self.dtypes(library.dtype_name(rows.dtype))
         if len(rows.shape) < 1 or rows.shape[0] != like._structure.n:

@@ -196,7 +196,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, one: Structure, two: Structure) -> _Pairs:
-        """Of two batches."""
+        """Return the pairs of two batches."""
         return cls(one, two, Structure.of_lengths(np.repeat(two.lengths, one.lengths)))
 
     @property
@@ -206,7 +206,7 @@ class _Pairs(NamedTuple):
         return frozen(np.repeat(starts - self.inner.offsets[:-1], self.inner.lengths) + np.arange(self.inner.rows))
 
     def swapped(self) -> tuple[_Pairs, Array]:
-        """The same pairs in the order of the second, and their places here."""
+        """Return these pairs in the order of the second, and their places here."""
         pairs = _Pairs.of(self.two, self.one)
         items = pairs.other
         place = np.repeat(
@@ -328,7 +328,7 @@ class _Scores:
                 best.append(np.where(places < 0, -1, places + ends[j]))
 
     def at_once(self, queries: Ragged, documents: Ragged, parts: list[Array], best: list[Array] | None) -> None:
-        """The same of many pairs at a time."""
+        """Multiply many pairs at a time."""
         library = library_of(queries.data)
         for part in self.parts():
             some, others = (z._chosen(k[part]) for z, k in ((queries, self.scored), (documents, self.chosen)))

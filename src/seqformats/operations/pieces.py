@@ -32,7 +32,7 @@ _ONE = Constants(frozen(np.ones(1, np.int64)))
 
 
 def are_long(library: Library, structure: Structure, like: Array) -> bool:
-    """Are there sequences that go in pieces, where `like` is?"""
+    """Tell whether there are sequences that go in pieces, on the device of `like`."""
     return structure.longest > Pieces.LONG and library.kind(like) == "cuda"
 
 
@@ -79,7 +79,7 @@ def summed(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `sum_rows` does, bit for bit."""
+    """Sum rows in pieces, with the bits of `sum_rows`."""
     at, mode = args
     data, at, each, whole = cut(library, data, at, width, structure)
     parts = sums_of(library, data, out, at, width, each)
@@ -105,7 +105,7 @@ def varied(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `var_rows` does."""
+    """Calculate what `var_rows` does, in pieces."""
     at, deviation, ddof = args
     data, at, each, whole = cut(library, data, at, width, structure)
     sums = sums_of(library, data, out, at, width, each)
@@ -124,7 +124,7 @@ def running(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `cumsum_rows` does, of rows after the first piece within the rounding of its sum."""
+    """Calculate what `cumsum_rows` does; rows after the first piece are within the rounding of its sum."""
     own, back = args
     data, at, each, whole = cut(library, data, own, width, structure)
     sums = sums_of(library, data, out, at, width, each)
@@ -139,7 +139,7 @@ def running(
 def found(
     library: Library, data: Array, wanted: Array, out: Array, args: tuple[Layout], width: int, structure: Structure
 ) -> None:
-    """Do what `find_rows` does."""
+    """Find what `find_rows` finds, in pieces."""
     data, at, each, whole = cut(library, data, *args, width, structure)
     spread = library.empty((each.n * width,), wanted.dtype, wanted)
     repeat_rows.start(library, (wanted,), (spread,), (whole.flat,), width * wanted.dtype.itemsize, whole)
@@ -156,7 +156,7 @@ def largest(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `topk_rows` does, with all it can find.
+    """Find the largest as `topk_rows` does, with all that it can find.
 
     The items of some pieces are merged by a thread a column, and what comes of them again, until they are few.
     """
@@ -189,7 +189,7 @@ def powers(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `softmax_rows` does."""
+    """Calculate what `softmax_rows` does, in pieces."""
     own, log = args
     top, total = powers_of(library, data, out, own, width, structure)
     spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
@@ -227,7 +227,7 @@ def powers_times(
 def slopes(
     library: Library, dy: Array, y: Array, dx: Array, args: tuple[Layout, int], width: int, structure: Structure
 ) -> None:
-    """Do what `softmax_back` does."""
+    """Calculate what `softmax_back` does, in pieces."""
     own, log = args
     pieces, at, each, whole = cut(library, dy, own, width, structure)
     results = pieces if log else cut(library, y, own, width, structure)[0]  # of which a logarithm wants none
@@ -245,7 +245,7 @@ def weighed(
     width: int,
     structure: Structure,
 ) -> None:
-    """Do what `weigh_rows` does; the weights lie one after the other."""
+    """Calculate what `weigh_rows` does, in pieces; the weights lie one after the other."""
     (data, weights), (out, totals), (at, mean, own) = given, made, args
     data, at, each, whole = cut(library, data, at, width, structure)
     parts, none = library.empty((each.n * width,), out.dtype, out), library.empty((1,), out.dtype, out)
@@ -269,7 +269,7 @@ def ordered(
     structure: Structure,
     kept: Structure,
 ) -> None:
-    """Do what `order_rows` does, without pieces: every pass of the sort is one kernel over the rows of all sequences.
+    """Order rows as `order_rows` does, without pieces: a pass of the sort is one kernel over the rows of all sequences.
 
     `kept` has the lengths of the results.
     """

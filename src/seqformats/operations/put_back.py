@@ -165,12 +165,12 @@ class _Puts:
             )
 
     def rule(self, operands: Operands, back: bool) -> tuple[Any, Pullback]:
-        """Of a batch and its values; both ways are linear, to any order."""
+        """Gradient rule of a batch and its values; both ways are linear, to any order."""
         self.keep(back)
         return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
     def rule_of_values(self, values: Any, back: bool) -> tuple[Any, Pullback]:
-        """Of the values alone, beside a number."""
+        """Gradient rule of the values alone, beside a number."""
         self.keep(back)
         return self.forward((self.start, values)), lambda dy: linear(self.taken, self.placed, dy)
 
@@ -308,7 +308,7 @@ class _Replaced:
         return lay_out(source, type(base), base._form(longest))
 
     def starts(self, library: Library, rows: Array, x: Encoding) -> Array:
-        """Where in memory the sequences begin."""
+        """Places in memory where the sequences begin."""
         row = library.itemsize(rows.dtype) * int(np.prod(rows.shape[1:]))
         starts: Array = library.address(rows) + structure_of(x, 0).offsets[:-1] * row
         return starts

@@ -68,7 +68,7 @@ def lengths_given(given: Lengths) -> Array:
 
 
 def is_batch(given: object) -> bool:
-    """Is this a batch, and not the lengths of one?  Of a list its first element says so."""
+    """Tell whether this is a batch, and not the lengths of one.  Of a list its first element decides."""
     if is_column(given):
         return True
     if isinstance(given, (list, tuple)):
@@ -79,7 +79,7 @@ def is_batch(given: object) -> bool:
 def equal(
     a: Batch | Shaped | Mapping[Any, Any], b: Batch | Shaped | Mapping[Any, Any], equal_nan: bool = False
 ) -> bool:
-    """Whether two batches have the same encoding, structure, dtype and items.
+    """Tell whether two batches have the same encoding, structure, dtype and items.
 
     Parameters
     ----------

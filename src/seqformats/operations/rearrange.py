@@ -119,7 +119,7 @@ SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
 
 @SLICE.of
 def slice(x: B, start: Counts, length: Counts) -> B:
-    """Of every (innermost) sequence the items `start` to ``start + length``.
+    """Take the items `start` to ``start + length`` of every (innermost) sequence.
 
     Parameters
     ----------

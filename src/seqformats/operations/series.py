@@ -142,7 +142,7 @@ def diff(x: B, n: int = 1) -> B:
 
 
 def _places(x: Encoding, marks: Array) -> Array:
-    """Where the last valid number of each column stands, see the kernel; of marks where there are some."""
+    """Find the last valid number of each column, see the kernel; of marks where there are some."""
     z = flat_layout(x._structure, (), x._dtype)._with_data(marks) if marks is not NO_MARKS else _in_blocks(x)
     library, structure, width = library_of(z.data), x._structure, math.prod(z.item_shape)
     out = library.empty((structure.rows * width,), library.dtype("int64"), z.data)

@@ -36,7 +36,7 @@ def special_rows(x: Encoding, special: Any) -> Array:
 
 
 def divided(lengths: Array, part: float, size: float) -> tuple[Array, Array]:
-    """How many items of sequences are in spans, and in how many."""
+    """Return the numbers of items in spans, and of spans, of sequences."""
     masked = np.minimum(np.maximum(np.rint(lengths * part).astype(np.int64), 1), np.maximum(lengths - 1, 0))
     wanted = np.maximum(np.rint(masked / size).astype(np.int64), 1)
     return masked, frozen(np.minimum(wanted, np.minimum(masked, lengths - masked)))

@@ -179,7 +179,7 @@ def texts_of(given: object, what: str) -> list[str]:
 
 
 def are_words(given: object) -> bool:
-    """Are these texts, or lists of words?  What is in a list is what its first sequence with something in it is."""
+    """Tell whether these are texts, or lists of words; the first sequence that is not empty decides."""
     if isinstance(given, str):
         return True
     if not isinstance(given, LISTS):

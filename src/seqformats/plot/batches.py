@@ -30,7 +30,7 @@ _AXES = {
 
 
 def layout(x: Batch, *, ax: Axes | None = None) -> Axes:
-    """Where the sequences of a batch lie in memory, drawn to scale.
+    """Draw the places of the sequences of a batch in memory, to scale.
 
     A colour is a sequence, grey is padding.  Lines below a `LoD` are its outer levels.
 
@@ -96,7 +96,7 @@ def _bars(ax: Axes, boxes: Any, colours: list[str], edge: str = "none") -> None:
 
 
 def lengths(x: Lengths, *, bins: int = 40, ax: Axes | None = None) -> Axes:
-    """How many sequences have which length.
+    """Draw how many sequences have which length.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _rectangles(given: Array, cuts: Array, step: int) -> tuple[Array, Array]:
 
 
 def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None = None) -> Axes:
-    """What is in each batch: items, and padding beside them.
+    """Draw the number of items of each batch, and of padding beside them.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
 
 
 def mask(x: Any, *, copy: bool = False, ax: Axes | None = None) -> Axes:
-    """Where the items are in a rectangle, or an array of bools.
+    """Draw the items in a rectangle, or an array of bools.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all pictures share: the axes, the colours, and arrays on the host."""
+"""Axes, colours and arrays on the host, which all pictures share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def on_host(array: Array, what: str, copy: bool) -> Array:
 
 
 def in_integers(ax: Axes) -> None:
-    """What is counted has no halves."""
+    """Label an axis of counts with integers alone."""
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_major_locator().set_params(integer=True)
 

@@ -14,7 +14,7 @@ _COLOURS = {"NumPy": ITEMS, "PyTorch": SECOND}
 
 
 def times(found: Sequence[Any], *, ax: Axes | None = None) -> Axes:
-    """How many times as long operations take without this library.
+    """Draw how many times as long operations take without this library.
 
     Parameters
     ----------

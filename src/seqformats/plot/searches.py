@@ -132,7 +132,7 @@ def _source(source: object, n: int) -> int:
 
 
 def _steps(trace: Any, source: int, copy: bool) -> list[list[_Node]]:
-    """What each step has kept of a source, in the order of the trace, in which the next step counts its rows."""
+    """Rows that each step has kept of a source, in the order of the trace, in which the next step counts them."""
     found: list[list[_Node]] = []
     for step in list(trace.ids)[:_STEPS]:
         outer, inner = (np.asarray(offsets) for offsets in step.lod)

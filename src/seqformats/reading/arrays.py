@@ -17,7 +17,7 @@ _works: bool | None = None
 
 
 def _native_layout() -> bool:
-    """Is this a build whose objects look as `scan_list` reads them, and does it read some known arrays right?"""
+    """Tell whether `scan_list` reads the objects of this build, tried with some known arrays."""
     if not objects.READABLE or np.ndarray.__basicsize__ < HEAD + 52:
         return False
     block = np.arange(24, dtype=np.float32).reshape(6, 4)

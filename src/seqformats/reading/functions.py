@@ -72,12 +72,12 @@ class Functions:
         return found
 
     def address(self, name: str) -> int:
-        """Of a function of torch."""
+        """Return the address of a function of torch."""
         return ctypes.cast(self.loaded[name], ctypes.c_void_p).value or 0
 
 
 def is_watched(torch: ModuleType) -> bool:
-    """Is a mode or a transformation active, which would be given all tensors that are made now?"""
+    """Tell whether a mode or a transformation is active, which would be given all tensors that are made now."""
     keys = torch._C.DispatchKey
     return any(torch._C._dispatch_tls_is_dispatch_key_included(getattr(keys, key)) for key in KEYS)
 

@@ -22,7 +22,7 @@ _numbers_work: bool | None = None
 
 
 def _native_numbers() -> bool:
-    """Does `scan_nested` read some known numbers right, and refuse what it cannot read?"""
+    """Tell whether `scan_nested` reads some known numbers right, and refuses others."""
     sizes = [kind.__basicsize__ - HEAD for kind in (list, float, int)]
     if not objects.READABLE or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
         return False
@@ -41,7 +41,7 @@ def _native_numbers() -> bool:
 
 
 def _read_numbers(items: tuple[object, ...], wanted: bool = True) -> tuple[Array, list[Array]] | None:
-    """What `read_numbers` does; where nothing of it is wanted, nothing but None is told from the rest."""
+    """Read numbers as `read_numbers` does; where no result is wanted, only None is told from the rest."""
     where = (id(items) + TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
@@ -82,7 +82,7 @@ def read_numbers(items: tuple[object, ...], wanted: bool = True) -> tuple[Array,
 
 
 def are_numbers(items: tuple[object, ...]) -> bool:
-    """Could `read_numbers` read these?  They are looked at alone, in a part of the time."""
+    """Tell whether `read_numbers` could read these, in a part of the time."""
     return read_numbers(items, wanted=False) is not None
 
 

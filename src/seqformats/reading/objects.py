@@ -1,4 +1,4 @@
-"""How Python's own objects lie in memory, for kernels that read lists without a call for each of their items."""
+"""Layout of Python's own objects in memory, for kernels that read lists without a call for each item."""
 
 import struct
 import sys

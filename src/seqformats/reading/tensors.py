@@ -31,7 +31,7 @@ def read(library: Library, items: tuple[object, ...]) -> Found | None:
 
 
 def functions_of(library: Library) -> Functions | None:
-    """Those that this module has tried, if they are there and tell what Python does."""
+    """Return the functions that this module has tried, if they are there and agree with Python."""
     torch = sys.modules[library.name]
     return Functions(torch, (torch.zeros(2, 3, device="cpu"),)) if _reader_of(library) else None
 

@@ -92,7 +92,7 @@ class _Policy(NamedTuple):
 
 
 def _level(level: object) -> bool:
-    """Does the mean over a sequence count?"""
+    """Tell whether the mean over a sequence counts."""
     if not isinstance(level, str) or level not in ("token", "sequence"):
         raise CHOICE(f"level must be 'token' or 'sequence', not {said(level)}")
     return level == "sequence"

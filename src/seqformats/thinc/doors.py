@@ -116,12 +116,12 @@ def tuple_back(y: Encoding) -> tuple[Any, ...]:
 
 
 def is_padded_data(X: Any) -> bool:
-    """Are these the four fields of Thinc's `Padded` in a tuple?"""
+    """Tell whether a tuple holds the four fields of Thinc's `Padded`."""
     return isinstance(X, tuple) and len(X) == 4 and all(map(is_array, X)) and X[0].ndim >= 2 and X[1].ndim == 1
 
 
 def is_ragged_data(X: Any) -> bool:
-    """Are these the rows and the lengths of Thinc's `Ragged` in a tuple?"""
+    """Tell whether a tuple holds the rows and the lengths of Thinc's `Ragged`."""
     return isinstance(X, tuple) and len(X) == 2 and all(map(is_array, X)) and X[1].ndim == 1 and X[1].dtype.kind in "iu"
 
 

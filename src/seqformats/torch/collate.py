@@ -141,7 +141,7 @@ class _Wishes:
         return next((value for name, value in self.some.get("dtype", {}).items() if _names(name, path)), None)
 
     def stacks(self, path: Path) -> bool:
-        """Does a column hold rows?"""
+        """Tell whether a column holds rows."""
         return any(_names(name, path) for name in self.rows)
 
     def check_names(self) -> None:
@@ -154,7 +154,7 @@ class _Wishes:
 
 
 def _names(name: Hashable, path: Path) -> bool:
-    """Does this name mean that column?"""
+    """Tell whether this name means that column."""
     return name == path or (bool(path) and name == path[-1])
 
 

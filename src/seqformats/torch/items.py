@@ -21,7 +21,7 @@ _OF_LAYERS = ("linear", "layer_norm", "rms_norm", "embedding", "bilinear", "grou
 
 @functools.cache
 def _functions() -> dict[Any, str]:
-    """Those of them that this release of PyTorch has, and products of matrices, with what they are called here."""
+    """Return the functions that this release of PyTorch has, and products of matrices, with their names here."""
     torch: Any = sys.modules["torch"]  # which has called
     found: dict[Any, str] = {}
     for owner, names in OWNERS.items():
@@ -54,7 +54,7 @@ def torch_function(
 
 
 def _module_of(function: Callable[..., Any]) -> str:
-    """Where a function is, for a message."""
+    """Return the module of a function, for a message."""
     owner = getattr(function, "__objclass__", None)
     module = getattr(function, "__module__", None) or "torch"
     return "torch.Tensor" if owner is not None else module if module.startswith("torch.nn.functional") else "torch"

@@ -215,19 +215,19 @@ def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> A
 
 
 def _fits(module: Module, p: Packed | Ragged) -> bool:
-    """Are the rows a rectangle, which PyTorch goes through as fast as can be?"""
+    """Tell whether the rows are a rectangle, which PyTorch goes through fastest."""
     data: Any = p.data
     fast = isinstance(module, nn.LSTM) and data.dtype is torch.float32 and torch.backends.mkldnn.is_available()
     return fast and _is_rectangle(p)
 
 
 def _is_rectangle(x: Packed | Ragged) -> bool:
-    """Have all sequences one length, which is not 0?"""
+    """Tell whether all sequences have one length, which is not 0."""
     return x.rows > 0 and x.rows == len(x) * x.max_length
 
 
 def _is_small(module: Module, p: Packed | Ragged) -> bool:
-    """Are there so few steps and numbers that it is calls that take the time?"""
+    """Tell whether steps and numbers are so few that calls take the time."""
     size = p.rows * module.hidden_size * (module.input_size + module.hidden_size)
     return size <= FEW and p.max_length <= (6 if torch.is_grad_enabled() else 12)
 

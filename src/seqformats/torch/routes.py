@@ -25,7 +25,7 @@ _HALF = ("float16", "bfloat16")
 
 
 class _Asked(NamedTuple):
-    """What is asked for, of batches as `Ragged`."""
+    """Arguments of attention, with batches as `Ragged`."""
 
     q: Ragged[Any]
     k: Ragged[Any]

@@ -106,7 +106,7 @@ class _Shape(NamedTuple):
 
 
 def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
-    """Have these the same lengths, whatever is a list and what a tuple?"""
+    """Tell whether these have the same lengths, whatever is a list and what a tuple."""
     return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
 
 

@@ -109,7 +109,7 @@ class TreeWrapper(Wrapper):
         return given.first() if batch or self.is_over(y, path, given) else None
 
     def is_over(self, y: Any, path: Path, given: Given) -> bool:
-        """Is an array of a new name over the items?  Otherwise it has one row per sequence, or is a number."""
+        """Tell whether an array of a new name is over the items.  Otherwise it has a row a sequence, or is a number."""
         if not is_array(y) or not has_items(y):
             return False
         batch, rows = given.first().batch, len(y) == given.tree.n
@@ -173,7 +173,7 @@ class TreeWrapper(Wrapper):
 
 
 def _is_as(returned: object, given: Given) -> bool:
-    """Is this a tree as the one that was given?  Of a plain tuple it has as many columns."""
+    """Tell whether this is a tree like the one that was given.  A plain tuple has as many columns."""
     same = type(returned) is type(given.tree.given)
     return same and (not isinstance(returned, tuple) or len(returned) == len(given.tree.given))
 

@@ -19,7 +19,7 @@ from .vectors import exp
 
 
 class Tiles(NamedTuple):
-    """Where a unit of work keeps what in its memory, and how wide queries and values are."""
+    """Division of the memory of a unit of work, and widths of queries and values."""
 
     deep: int
     wide: int
@@ -124,7 +124,7 @@ def seen_lanes(lanes: Item, x: Array, sight: Item, j: int, count: int) -> Any:
 
 @in_lanes
 def distances(x: Array, put: Item, sight: Item, j: int, count: int) -> Any:
-    """How far the queries in lanes stand from key j of a block."""
+    """Return the distances of the queries in lanes from key j of a block."""
     away = load(x, put.numbers, count, x) + each(x, sight.off - j, count)
     zero = each(x, 0, count)
     return choose(away < zero, zero - away, away)
@@ -180,7 +180,7 @@ def draw_weights(terms: Item, i: int, head: int, t: int, j: int) -> Any:
 
 @shared
 def keeps(terms: Item, four: Item, j: int) -> Any:
-    """Does dropout keep the weight of key j, whose random bits are among those of `draw_weights`?"""
+    """Tell whether dropout keeps the weight of key j, whose random bits are among those of `draw_weights`."""
     return (one_of(four, (j >> 1) & 3) >> (16 * (j & 1))) & 0xFFFF >= terms.drop
 
 

@@ -38,7 +38,7 @@ def leave_out(x: Array, begin: int, width: int, blocks: Array, at: int, block: i
 
 @shared
 def allows_all(limits: Item, r: int, token: int, stop: int) -> bool:
-    """Does the mask of a row allow every token from `token` to below `stop`?"""
+    """Tell whether the mask of a row allows every token from `token` to below `stop`."""
     whole = True
     while whole and token < stop:
         until = min((token | 63) + 1, stop)

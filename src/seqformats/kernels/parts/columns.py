@@ -95,7 +95,7 @@ def eight_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 @plain_on_cuda
 def has_one(x: Array) -> bool:
-    """Is an item one column, not four, so that a thread has registers for sixteen rows?  The compiler knows."""
+    """Tell whether an item is one column, so that a thread has registers for sixteen rows.  The compiler knows."""
     return size_of(x) < 16
 
 

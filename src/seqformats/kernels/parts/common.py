@@ -65,7 +65,7 @@ def item_at(columns: Columns, t: int) -> Any:
 
 @shared
 def beyond(value: Item, best: Item, least: int) -> Any:
-    """Is `value` larger than `best`, or less where `least` is 1?  NaN is beyond every number, but not beyond NaN."""
+    """Tell whether `value` is above `best`, or below where `least` is 1.  NaN is beyond every number but NaN."""
     return (value < best if least else value > best) or (value != value and best == best)
 
 
@@ -129,7 +129,7 @@ def edit(value: Item, addend: Item, factor: Item, divisor: Item) -> Any:
 
 @shared
 def allows(limits: Any, r: int, token: int) -> Any:
-    """Is the bit of a token one in the mask of row r, if its `Limits` have masks?"""
+    """Tell whether the mask of row r allows a token, if its `Limits` have masks."""
     return limits.words == 0 or (limits.bits[r * limits.words + (token >> 6)] >> (token & 63)) & 1 != 0
 
 

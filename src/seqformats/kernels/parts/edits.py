@@ -1,4 +1,4 @@
-"""What edit distances are made of: parts of sequences, a table of tokens, a column of differences.
+"""Parts of edit distances: parts of sequences, a table of tokens, a column of differences.
 
 See `count_edits` for the algorithm and its source.
 """
@@ -41,7 +41,7 @@ def trimmed_behind(one: Part, two: Part, least: int) -> int:
 
 @shared
 def place_in_table(scratch: Integers, home: int, slots: int, token: int) -> Any:
-    """Where a token stands in the table, or the free place for it; its mask is 256 further, 0 where the place is free.
+    """Find a token in the table, or the free place for it; its mask is 256 further, 0 where the place is free.
 
     The number of slots is a power of two, and three of four at least are free, so that the first look mostly ends it.
     """

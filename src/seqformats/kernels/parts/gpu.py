@@ -173,7 +173,7 @@ def _chosen(a: Item, b: Item, x: Item, y: Item) -> Any:
 
 
 def _is_above(a: Item, b: Item) -> bool:
-    """Is ``a > b``, of four at least one?"""
+    """Tell whether ``a > b``, of four numbers for at least one."""
     return bool(np.any(a > b))
 
 

@@ -86,7 +86,7 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
 
 @plain_on_cuda
 def came_last(counters: Array, place: int, count: int, told: Array) -> Any:
-    """Have so many blocks come to this place?  True in the last one, which sees all that the others have written.
+    """Tell whether this is the last block to come to this place, which sees all that the others have written.
 
     It leaves the counter at 0.  All threads of a block come here; `told` is its memory.  What a block has written is
     there before the barrier, so that the fence of one thread is for all of them.

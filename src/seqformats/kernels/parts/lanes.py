@@ -89,7 +89,7 @@ def nonzero(lanes: Item) -> Any:
 
 
 def in_any(mask: Item) -> bool:
-    """Is the mask true in a lane?"""
+    """Tell whether the mask is true in a lane."""
     return bool(mask.any())
 
 
@@ -129,7 +129,7 @@ def in_lanes(function: Callable[..., Any]) -> Any:
 
 
 class Lanes(types.Type):
-    """So many numbers of a kind.  A comparison gives integers as wide, -1 for true, which is what CPUs select by."""
+    """Numbers of a kind, one a lane.  A comparison gives integers as wide, -1 for true, by which CPUs select."""
 
     def __init__(self, kind: Kind, count: int) -> None:
         self.kind, self.count = kind, count

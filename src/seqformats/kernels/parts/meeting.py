@@ -1,4 +1,4 @@
-"""What CUDA kernels make of a query and a key that meet: whether one sees the other, their score, dropout.
+"""A query and a key in CUDA kernels: whether one sees the other, their score, dropout.
 
 As in `device`, what is special to CUDA is put among the globals before a function is compiled, see `gpu`.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # put among the globals before the function is compiled, by `
 
 @plain_on_cuda
 def sees(reach: Item, prefix: int, p: int, j: int) -> Any:
-    """Does the query at position p see key j?"""
+    """Tell whether the query at position p sees key j."""
     return j < prefix or first_seen(reach, p) <= j <= last_seen(reach, p)
 
 

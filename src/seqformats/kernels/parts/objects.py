@@ -32,7 +32,7 @@ def peek_int(address: int) -> int:
 
 
 def call(function: int, x: int, y: int) -> int:
-    """What the C function at an address, which may use Python objects, returns of two words, or of the first ones.
+    """Call the C function at an address, which may use Python objects, with two integers.
 
     Of a type narrower than a word only its own bits have a meaning.  What goes wrong is 0 or -1, whatever the function
     calls so; then it may have set a Python error, which is to be cleared.
@@ -56,7 +56,7 @@ def give(rows: int, i: int, x: Item, lo: int, hi: int, inside: int) -> int:
 
 
 def give_room(rows: int, i: int, size: int) -> int:
-    """The same for a new list whose `size` items are still to be given."""
+    """Take memory for a new list whose `size` items are still to be given."""
     row = [None] * size
     ctypes.cast(int(rows), ctypes.py_object).value[i] = row
     return id(row)

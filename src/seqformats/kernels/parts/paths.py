@@ -1,4 +1,4 @@
-"""What the paths of a label have together, in probabilities, on the CPU; see `ctc_losses`.
+"""Sums over the paths of a label, in probabilities, on the CPU; see `ctc_losses`.
 
 Sums are float64, of eight places at a time.  A frame has the powers of its logits beside the largest, and its share, 1
 over the sum of these, which makes them probabilities; log-probabilities have a share of 1.  Where a sequence has one
@@ -74,7 +74,7 @@ def track_of(goals: Any, at: Layout, u: int, b: int, label: int) -> Any:
 
 @shared
 def is_possible(goals: Any, track: Track) -> bool:
-    """Are there frames enough for a path?"""
+    """Tell whether there are frames enough for a path."""
     return track.number == 0 or goals.reach[track.first + track.number - 1] < track.length
 
 
@@ -217,7 +217,7 @@ def forward_some(values: Array, powers: Array, places: Any, scale: float, blank:
 def forward(
     x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[int, bool]
 ) -> Any:
-    """Log-probability of a label, the least d for which it is right, and may something have been lost?
+    """Log-probability of a label, the least d for which it is right, and whether something may have been lost.
 
     ``how`` says whether all rows of places are to be there afterwards, and whether powers are ready.
     """

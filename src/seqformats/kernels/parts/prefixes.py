@@ -92,7 +92,7 @@ def cut_of(own: Own, best: int) -> Any:
 
 @shared
 def survives(value: float, token: int, cut: Cut) -> Any:
-    """Do prefixes go on with this token?"""
+    """Tell whether prefixes go on with this token."""
     return value > cut.value or (value == cut.value and token <= cut.token) or token == cut.best
 
 

@@ -133,7 +133,7 @@ def _scratch(like: Item) -> Any:
 
 @shared
 def in_turn(rows: int, width: int, itemsize: int, step: int) -> bool:
-    """Are rows best read one after the other, so that the CPU foresees which come next?
+    """Tell whether rows are best read one after the other, so that the CPU foresees which come next.
 
     That is so where they stand like that in memory, and are too many for the cache: reading four at a time took up to
     twice as long on a Zen 4, and as long as a plain pass over the memory otherwise.  What is in the cache is read four

@@ -86,7 +86,7 @@ def key_of_text(search: Search, text: int) -> Any:
 
 @shared
 def ends_alike(search: Search, one: int, two: int) -> Any:
-    """Have two texts the same last words?"""
+    """Tell whether two texts have the same last words."""
     words, parents = search.texts.words, search.texts.parents
     for _ in range(search.terms.history):
         if one == two:
@@ -218,7 +218,7 @@ def choose_rows(search: Search, count: int) -> int:
 
 @shared
 def is_like_better(search: Search, k: int) -> Any:
-    """Has a better candidate the same last words, and the same behind them?  Else this one is entered as that."""
+    """Tell whether a better candidate has the same last words and state.  Else enter this one."""
     pool, texts = search.pool, search.texts
     mask, stamp = pool.table.size - 1, pool.counts[5]
     place = (texts.keys[pool.texts[k]] * 0x9E3779B1) ^ (pool.parts[k] * 0x85EBCA6B) ^ (pool.tokens[k] * 0xC2B2AE35)

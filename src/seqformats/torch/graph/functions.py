@@ -303,7 +303,7 @@ def varlen_of(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as:
 
 
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
-    """Do what a wrapped function does; see `wrapping.wrapper`."""
+    """Call a wrapped function; see `wrapping.wrapper`."""
     if wrapper.backprop:
         no_wrapper()
     return wrapping(wrapper.To, wrapper.rows, wrapper.options, fn, args, kwargs)

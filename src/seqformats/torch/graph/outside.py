@@ -33,7 +33,7 @@ def refuse(why: str) -> Callable[[], Any]:
 
 
 def enter(*args: Any, outside: Callable[..., Any], **options: Any) -> Any:
-    """Do what a function does, outside of graphs; its code takes the place of that of the function.
+    """Call a function outside of graphs; its code takes the place of that of the function.
 
     Within ``try`` no graph can end, so that the compiler leaves this too alone where a graph would begin with it.
     """
