@@ -351,7 +351,7 @@ def test_every_reduction_has_its_function():
     assert found == {f"reduce_{name}" for name in reduce.REDUCTIONS} | {"reduce_quantile"}  # which wants to know which
     for reduction, record in RECORDS.items():
         x = sf.Ragged(np.array([3.0, 2.0]), [2])
-        assert reduction(x) == record(x, record.default)
+        assert reduction(x) == record.run(x, record.default)
 
 
 def test_by_name():

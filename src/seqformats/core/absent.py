@@ -128,10 +128,17 @@ def _put(x: Any, left: Iterator[int], words: list[int]) -> int:
 class Calculate:
     """Stands for an operation without a fast path."""
 
+    twin: Callable[..., Any]
+    """The operation in Python."""
+
     def __init__(self, numbers: object = (), **options: object) -> None:
         pass
 
     enter = add = forget = let_default = allow = convert = staticmethod(nothing)
+
+    def run(self, *args: Any) -> Any:
+        """Return the result of `twin`."""
+        return self.twin(*args)
 
     @staticmethod
     def knows(*dtypes: object) -> bool:  # noqa: ARG004

@@ -24,6 +24,7 @@ cdef class OneKernel:
     cdef list kept                       # dtypes, so that their addresses are theirs
     cdef bint moves, by_item             # are rows moved?  Is there an item for each item, or one for a sequence?
     cdef object default
+    cdef public object twin              # the same in Python, for `run`
 
     def __init__(self, numbers=(), *, bint moves=False, bint by_item=False):
         self.moves, self.by_item, self.count_of_numbers, self.kept = moves, by_item, len(numbers), []
@@ -102,6 +103,18 @@ cdef class Calculate(OneKernel):
 
     def enter(self, x=absent, first=absent, second=absent, *others):
         """The result; None where Python has to do it."""
+        return self.tried(x, first, second, others)
+
+    def run(self, x=absent, first=absent, second=absent, *others):
+        """The result: that of `twin` where Python has to do it."""
+        result = self.tried(x, first, second, others)
+        if result is not None:
+            return result
+        if second is not absent:
+            return self.twin(x, first, second, *others)
+        return self.twin(x) if first is absent else self.twin(x, first)
+
+    cdef object tried(self, object x, object first, object second, object others):
         cdef int64_t before = 0, after = 0
         if not is_on or self.count == 0 or others:
             return None

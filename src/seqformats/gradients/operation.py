@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
-from .. import core, registry
+from .. import registry
 from ..arrays import AUTOCAST, NUMPY, Array, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
-from ..formats.leaves import Rule, autocast, cast_leaves, connected, settled, wants_grad, without_data
+from ..formats.leaves import Rule, autocast, calculated, cast_leaves, connected, settled, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -29,10 +29,6 @@ R = TypeVar("R")
 X = TypeVar("X")
 Y = TypeVar("Y")
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-NO_PATH = core.Calculate()
-"""That of an operation that has none."""
 
 
 class Back:
@@ -166,10 +162,13 @@ class Call(NamedTuple, Generic[R]):
     # for operations that are not linear: (x, dy) -> dx, to differentiate a second time
     second_order: Callable[[Any, Any], Any] | None = None
     by_column: bool = False  # is each number of an item treated as if it were alone?
+    has_gradient: bool = True
 
     def run(self) -> R:
         """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
-        if wants_grad(self.operands):
+        if not self.has_gradient:
+            y = calculated(lambda z: self.rule(z, False)[0], self.operands)
+        elif wants_grad(self.operands):
             y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
         else:
             y = settled(self.rule(self.operands, False)[0])
@@ -272,30 +271,49 @@ def _with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callab
     return run
 
 
+class Same(Protocol):
+    """A function whose result is of the kind of its batch."""
+
+    def __call__(self, x: R, *options: Any) -> R:
+        """Return the result for any batch."""
+
+
 class Operation:
-    """An operation on one batch, as a record: what it calculates, and the rule of its gradient.
+    """An operation on one batch: forward calculation, gradient rule, fast path, and the way through Python.
+
+    ``run(x, *options)`` is the result for any batch: by the fast path, or else by `in_python`.
 
     Parameters
     ----------
-    forward : ``forward(x, *options)`` of an encoding, outside of any graph
-    rule : ``rule(x, *options) -> (result, pullback)``
-    check : ``check(x, *options) -> options``, which raises where they do not fit
-    second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
-    by_column : bool, whether each number of an item is treated as if it were alone
-    sums : bool, whether items are added up, which autocast of PyTorch wants in float32
-    path : its fast path, one of `core`; that of `forward` without it
+    forward : callable
+        ``forward(x, *options)`` of an encoding, outside of any graph.
+    rule : callable, optional
+        ``rule(x, *options) -> (result, pullback)``; None where there is no gradient.
+    check : callable, optional
+        ``check(x, *options) -> options``, which raises where they do not fit.
+    second_order : callable, optional
+        ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear.
+    by_column : bool
+        Whether each number of an item is treated as if it were alone.
+    sums : bool
+        Whether items are added up, which autocast of PyTorch wants in float32.
+    path : optional
+        The fast path, one of `core`; that of `forward` without it.
+    read : callable
+        ``read(x)`` is the `Operand` of a batch in the caller's kind.
     """
 
     def __init__(
         self,
         forward: Callable[..., Any],
-        rule: Callable[..., tuple[Any, Pullback]],
+        rule: Callable[..., tuple[Any, Pullback]] | None = None,
         *,
         check: Callable[..., tuple[Any, ...]] | None = None,
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
         path: Any = None,
+        read: Callable[[Any], Operand] = operand,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -303,44 +321,49 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
-        self.path: Any = getattr(forward, "path", NO_PATH) if path is None else path
+        self.read = read
+        self.path: Any = getattr(forward, "path", None) if path is None else path
+        self.run: Same = self.in_python
+        if self.path is not None:
+            self.path.twin = self.in_python
+            self.run = self.path.run
 
-    def __call__(self, x: R, *options: Any) -> R:
-        """The result for any batch, which is as that is."""
-        y: R = self.path.enter(x, *options)
-        return self.otherwise(x, *options) if y is None else y
-
-    def otherwise(self, x: R, *options: Any) -> R:
-        """Return the result without the fast path, which the public function has tried."""
-        y: R
+    def in_python(self, x: Any, *options: Any) -> Any:
+        """Return the result without the fast path."""
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
-            return self.prepare(x, *options).run()  # type: ignore[no-any-return]
+            return self.prepare(x, *options).run()
         if self.check is not None:
             options = self.check(x, *options)
         if self.sums and x._dtype in AUTOCAST:
-            x = autocast(x)  # type: ignore[assignment]
-        if with_autograd and wants_grad(x):
-            y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
-        else:
-            y = self.forward(x, *options)
-        return y
-
-    def _rule_with(self, options: tuple[Any, ...]) -> Rule:
-        """The rule with these options, which have been checked."""
-        return lambda x, back: self.rule(x, *options) if back else (self.forward(x, *options), None)
+            x = autocast(x)
+        if not (with_autograd and wants_grad(x)):
+            return self.forward(x, *options)
+        if self.rule is None:
+            return calculated(lambda z: self.forward(z, *options), x)
+        return connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """Prepare the operation as a `Call`."""
-        found = operand(x)
-        if self.sums and found.own._dtype in AUTOCAST:
-            found = to_be_summed(found)
-        own, result, gradient = found
-        checked = options if self.check is None else self.check(own, *options)
-        return Call(own, self._rule_with(checked), result, gradient, self.second_order, self.by_column)
+        batch = self.read(x)
+        checked = options if self.check is None else self.check(batch.own, *options)
+        if self.sums and batch.own._dtype in AUTOCAST:
+            batch = to_be_summed(batch)
+        own, result, gradient = batch
+        rule, has_gradient = self._rule_with(checked), self.rule is not None
+        return Call(own, rule, result, gradient, self.second_order, self.by_column, has_gradient)
+
+    def _rule_with(self, options: tuple[Any, ...]) -> Rule:
+        """The rule with options that have been checked."""
+        forward, rule = self.forward, self.rule
+
+        def run(x: Any, back: bool) -> tuple[Any, Pullback | None]:
+            return rule(x, *options) if back and rule is not None else (forward(x, *options), None)
+
+        return run
 
     def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
-        return with_rule(public, self.prepare)
+        return public if self.rule is None else with_rule(public, self.prepare)
 
 
 def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:

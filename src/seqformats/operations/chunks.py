@@ -20,7 +20,7 @@ from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operation, Pullback, linear
+from ..gradients.operation import Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
 from .over import name_of, settled
@@ -33,11 +33,9 @@ LAST = ("keep", "drop", "pad", "shift")
 WAYS = ("first", "mean", "max", "last")
 
 
-class _OfLevels(Operation):
-    """An operation whose result has levels, whatever the batch has."""
-
-    def prepare(self, x: object, *options: object) -> Call[Any]:
-        return super().prepare(x, *options)._replace(result=None)
+def _operand(x: object) -> Operand:
+    """A batch whose result stays an encoding, since it has levels, whatever the batch has."""
+    return operand(x)._replace(result=None)
 
 
 # --- there -----------------------------------------------------------------------------------------------------------
@@ -96,7 +94,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
     return (_Cuts(origin, short, table[k:], size if pads else 0, fill),)
 
 
-CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut)
+CHUNK = Operation(_chunked, _chunked_rule, check=_cut, read=_operand)
 
 
 @CHUNK.of
@@ -162,7 +160,7 @@ def chunk(
     array([0, 1, 0])
     """
     given: Any = x
-    found: Chunks = CHUNK(given, size, overlap, last, fill)
+    found: Chunks = CHUNK.run(given, size, overlap, last, fill)
     return found
 
 
@@ -227,7 +225,7 @@ def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     return origin, how
 
 
-UNCHUNK = _OfLevels(_unchunked, _unchunked_rule, check=_known)
+UNCHUNK = Operation(_unchunked, _unchunked_rule, check=_known, read=_operand)
 
 
 @UNCHUNK.of
@@ -281,7 +279,7 @@ def unchunk(y: Batch, how: Literal["first", "mean", "max", "last"] = "first", *,
     [[10.0, 11.0, 3.0], [40.0]]
     """
     given: Any = y
-    found: LoD = UNCHUNK(given, how, like)
+    found: LoD = UNCHUNK.run(given, how, like)
     return found
 
 

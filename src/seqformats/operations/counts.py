@@ -115,7 +115,7 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
     """
     if level is not INNERMOST:
         return at_level(reduce_count, level, x, empty=empty)
-    return COUNT(x, empty)
+    return COUNT.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -151,7 +151,7 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
     """
     if level is not INNERMOST:
         return at_level(reduce_any, level, x, empty=empty)
-    return ANY(x, empty)
+    return ANY.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -187,7 +187,7 @@ def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduc
     """
     if level is not INNERMOST:
         return at_level(reduce_all, level, x, empty=empty)
-    return ALL(x, empty)
+    return ALL.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -237,7 +237,7 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> 
     """
     if level is not INNERMOST:
         return at_level(reduce_nunique, level, x, empty=empty)
-    return NUNIQUE(x, empty)
+    return NUNIQUE.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -277,4 +277,4 @@ def reduce_mode(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
     """
     if level is not INNERMOST:
         return at_level(reduce_mode, level, x, empty=empty)
-    return MODE(x, empty)
+    return MODE.run(x, empty)

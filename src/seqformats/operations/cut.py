@@ -121,7 +121,7 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
     >>> sf.cut(x, step=-2).data
     array([3, 1, 4, 6])
     """
-    return CUT(x, start, stop, step)
+    return CUT.run(x, start, stop, step)
 
 
 # --- to a length -----------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     >>> [sf.truncate(x, 3, side).data.tolist() for side in ("right", "left", "middle")]
     [[0, 1, 2, 5, 6], [2, 3, 4, 5, 6], [0, 1, 4, 5, 6]]
     """
-    return TRUNCATE(x, most, side)
+    return TRUNCATE.run(x, most, side)
 
 
 @operation
@@ -403,4 +403,4 @@ def shift(x: B, by: Counts, fill: object = 0, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(shift, level, x, by, fill)
-    return SHIFT(x, by, fill)
+    return SHIFT.run(x, by, fill)

@@ -62,9 +62,7 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
     """
     if level is not INNERMOST:
         return at_level(reduce_max, level, x, empty=empty)
-    enter = MAX.path.enter
-    y: Reduced = enter(x, empty)
-    return MAX.otherwise(x, empty) if y is None else y
+    return MAX.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -99,9 +97,7 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
     """
     if level is not INNERMOST:
         return at_level(reduce_min, level, x, empty=empty)
-    enter = MIN.path.enter
-    y: Reduced = enter(x, empty)
-    return MIN.otherwise(x, empty) if y is None else y
+    return MIN.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -137,9 +133,7 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
     """
     if level is not INNERMOST:
         return at_level(reduce_first, level, x, empty=empty)
-    enter = FIRST.path.enter
-    y: Reduced = enter(x, empty)
-    return FIRST.otherwise(x, empty) if y is None else y
+    return FIRST.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -175,6 +169,4 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
     """
     if level is not INNERMOST:
         return at_level(reduce_last, level, x, empty=empty)
-    enter = LAST.path.enter
-    y: Reduced = enter(x, empty)
-    return LAST.otherwise(x, empty) if y is None else y
+    return LAST.run(x, empty)

@@ -113,7 +113,7 @@ def filter(x: B, keep: Batch | Shaped) -> B:
     >>> sf.filter(x, x.data < 8).data
     array([5, 7, 7])
     """
-    return FILTER(x, keep)
+    return FILTER.run(x, keep)
 
 
 def run_starts(x: B) -> B:

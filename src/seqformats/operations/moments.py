@@ -61,7 +61,7 @@ def _second_order(deviation: int, ddof: int, x: Encoding, dy: Reduced) -> Encodi
     by = library.from_host(factor.reshape(-1, *[1] * len(item)), rows)
     slopes = rows_or_data(dy) * library.astype(by, library.dtype_name(rows.dtype))
     if deviation:
-        values = rows_or_data(moment(deviation, ddof)(x, ZERO))
+        values = rows_or_data(moment(deviation, ddof).run(x, ZERO))
         still = values == 0
         slopes = library.where(still, 0.0, slopes / library.where(still, 1.0, values))
     beside: Array = rows - spread(mean, flat).data
@@ -132,7 +132,7 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level:
     """
     if level is not INNERMOST:
         return at_level(reduce_var, level, x, ddof=ddof, empty=empty)
-    return moment(VARIANCE, at_least(ddof, "ddof", 0))(x, empty)
+    return moment(VARIANCE, at_least(ddof, "ddof", 0)).run(x, empty)
 
 
 @overload
@@ -175,7 +175,7 @@ def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level:
     """
     if level is not INNERMOST:
         return at_level(reduce_std, level, x, ddof=ddof, empty=empty)
-    return moment(DEVIATION, at_least(ddof, "ddof", 0))(x, empty)
+    return moment(DEVIATION, at_least(ddof, "ddof", 0)).run(x, empty)
 
 
 for _public, _deviation in ((reduce_var, VARIANCE), (reduce_std, DEVIATION)):

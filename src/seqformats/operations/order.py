@@ -157,7 +157,7 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None, level: int 
     if by is not None:
         found: B = _sorted_by(x, by, flag(descending, "descending")).run()
         return found
-    return SORT(x, descending)
+    return SORT.run(x, descending)
 
 
 with_rule(sort, _sort_call)

@@ -231,4 +231,4 @@ def gather(x: B, index: Batch) -> B:
     >>> sf.gather(x, [[-1, 0], [0, 0, 0]]).data
     array([12, 10, 20, 20, 20])
     """
-    return GATHER(x, index)
+    return GATHER.run(x, index)

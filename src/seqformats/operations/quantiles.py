@@ -35,29 +35,24 @@ INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 Levels: TypeAlias = SupportsFloat | Sequence[SupportsFloat] | Shaped
 
 
-class Quantiles(Reduction):
-    """Quantiles of some levels, as a record; where there are several, they are an axis of the result.
+class _Quantiles:
+    """Quantiles of some levels; where there are several, they are an axis of the result.
 
     Parameters
     ----------
-    name : str
-        See `Reduction`.
     levels : float or tuple of floats
         From 0 to 1.
     interpolation : str
         What there is between two items.
     """
 
-    def __init__(self, name: str, levels: float | tuple[float, ...], interpolation: str = "linear") -> None:
+    def __init__(self, levels: float | tuple[float, ...], interpolation: str) -> None:
         self.levels, self.how = np.array(levels, np.float64), INTERPOLATIONS.index(interpolation)
         self.wanted = Constants(frozen(self.levels.reshape(-1)))
-        super().__init__(
-            name,
-            lambda x, finish=True: self.selected(x, finish)[0],
-            lambda x, _: self.with_pullback(x)[1],
-            what="a quantile",
-        )
-        self.by_column = not self.levels.ndim  # an axis of levels stands before those of an item
+
+    def values(self, x: Encoding, finish: bool = True) -> Array:
+        """The values, see `selected`."""
+        return self.selected(x, finish)[0]
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function that gives items their gradient."""
@@ -122,7 +117,17 @@ class Quantiles(Reduction):
         return out, places, shares
 
 
-def _of(q: object, interpolation: object) -> Quantiles:
+def _reduction(name: str, levels: float | tuple[float, ...], interpolation: str = "linear") -> Reduction:
+    """Make the reduction to quantiles of these levels."""
+    quantiles = _Quantiles(levels, interpolation)
+    # an axis of levels stands before those of an item
+    by_column = not quantiles.levels.ndim
+    return Reduction(
+        name, quantiles.values, with_pullback=quantiles.with_pullback, what="a quantile", by_column=by_column
+    )
+
+
+def _of(q: object, interpolation: object) -> Reduction:
     """The record of these levels; those that were asked for last are kept."""
     if not isinstance(interpolation, str):
         raise KIND(f"interpolation must be a name, not {said(interpolation)}")
@@ -144,11 +149,11 @@ def _of(q: object, interpolation: object) -> Quantiles:
 
 
 @functools.lru_cache(maxsize=64)
-def _known(levels: float | tuple[float, ...], interpolation: str) -> Quantiles:
-    return Quantiles("quantile", levels, interpolation)
+def _known(levels: float | tuple[float, ...], interpolation: str) -> Reduction:
+    return _reduction("quantile", levels, interpolation)
 
 
-MEDIAN = Quantiles("median", 0.5)
+MEDIAN = _reduction("median", 0.5)
 
 
 @by_level(keeps=False)
@@ -197,7 +202,7 @@ def reduce_median(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> R
     """
     if level is not INNERMOST:
         return at_level(reduce_median, level, x, empty=empty)
-    return MEDIAN(x, empty)
+    return MEDIAN.run(x, empty)
 
 
 @overload
@@ -266,7 +271,7 @@ def reduce_quantile(
     """
     if level is not INNERMOST:
         return at_level(reduce_quantile, level, x, q, interpolation=interpolation, empty=empty)
-    return _of(q, interpolation)(x, empty)
+    return _of(q, interpolation).run(x, empty)
 
 
 def _prepared(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -> Call[Any]:

@@ -87,9 +87,7 @@ def reverse(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(reverse, level, x)
-    enter = REVERSE.path.enter
-    y: B = enter(x)
-    return REVERSE.otherwise(x) if y is None else y
+    return REVERSE.run(x)
 
 
 def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
@@ -150,7 +148,7 @@ def slice(x: B, start: Counts, length: Counts) -> B:
     >>> sf.slice(sf.Ragged(np.arange(5), [3, 2]), [1, 0], [2, 1]).data
     array([1, 2, 3])
     """
-    return SLICE(x, start, length)
+    return SLICE.run(x, start, length)
 
 
 def per_sequence(value: object, n: int, what: str) -> Array:

@@ -147,7 +147,7 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None, level: int = INNE
     if level is not INNERMOST:
         return at_level(reduce, level, x, kind, empty=empty)
     record = _by_name(kind)
-    return record(x, record.default if empty is None else empty)
+    return record.run(x, record.default if empty is None else empty)
 
 
 def _by_name(kind: object) -> Reduction:
@@ -251,9 +251,7 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO,
         return at_level(reduce_sum, level, x, weights=weights, empty=empty)
     if weights is not None:
         return WEIGHTED_SUM(x, weights, empty)
-    enter = SUM.path.enter
-    y: Reduced = enter(x, empty)
-    return SUM.otherwise(x, empty) if y is None else y
+    return SUM.run(x, empty)
 
 
 with_rule(reduce_sum, _summed(WEIGHTED_SUM))
@@ -305,9 +303,7 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
         return at_level(reduce_mean, level, x, weights=weights, empty=empty)
     if weights is not None:
         return WEIGHTED_MEAN(x, weights, empty)
-    enter = MEAN.path.enter
-    y: Reduced = enter(x, empty)
-    return MEAN.otherwise(x, empty) if y is None else y
+    return MEAN.run(x, empty)
 
 
 with_rule(reduce_mean, _summed(WEIGHTED_MEAN))
@@ -347,9 +343,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
     """
     if level is not INNERMOST:
         return at_level(reduce_sqrt, level, x, empty=empty)
-    enter = SQRT.path.enter
-    y: Reduced = enter(x, empty)
-    return SQRT.otherwise(x, empty) if y is None else y
+    return SQRT.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -399,9 +393,7 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Redu
     """
     if level is not INNERMOST:
         return at_level(reduce_prod, level, x, empty=empty)
-    enter = PROD.path.enter
-    y: Reduced = enter(x, empty)
-    return PROD.otherwise(x, empty) if y is None else y
+    return PROD.run(x, empty)
 
 
 @by_level(keeps=False)
@@ -449,6 +441,4 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST, level: int = INNERMOST)
     """
     if level is not INNERMOST:
         return at_level(reduce_logsumexp, level, x, empty=empty)
-    enter = LOGSUMEXP.path.enter
-    y: Reduced = enter(x, empty)
-    return LOGSUMEXP.otherwise(x, empty) if y is None else y
+    return LOGSUMEXP.run(x, empty)

@@ -8,15 +8,14 @@ from typing import Any, Protocol, cast, overload
 
 import numpy as np
 
-from ..arrays import AUTOCAST, Array, library_of, with_autograd
+from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
-from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
+from ..errors import EMPTY, EXACT, KIND, said
 from ..formats import Encoding, LoD, Ragged
-from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.overlapping import in_place
 from ..formats.structure import Structure
-from ..gradients.operation import NO_PATH, Call, Operand, Pullback, operand, to_be_summed, with_rule
+from ..gradients.operation import Operand, Operation, Pullback, operand
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, name_of
@@ -36,8 +35,19 @@ class Reducer(Protocol):
     def __call__(self, x: Flat, *, empty: Empty = ..., level: int = ...) -> Array: ...
 
 
-class Reduction:
-    """An item a sequence, as a record.
+def operand_of_reduction(x: Batch) -> Operand:
+    """The batch as an encoding of this library; a result goes back to bare lists where those have levels."""
+    found = operand(x, "reduce x.one and x.two")
+    own, result, gradient = found
+    if result is None:
+        return found
+    if not isinstance(x, (list, tuple)):
+        return Operand(own, None, gradient)
+    return Operand(own, lambda y: result(y) if isinstance(y, Encoding) else y, gradient)
+
+
+class Reduction(Operation):
+    """An operation with an item a sequence; its option is the result for sequences without items.
 
     Parameters
     ----------
@@ -48,19 +58,22 @@ class Reduction:
     pullback : callable, optional
         ``pullback(x, values)`` is a function of the gradients ``(n, *item)``, which gives that of `x`; None where there
         is no gradient.
+    with_pullback : callable, optional
+        ``with_pullback(x)`` is the values in the dtype of the kernel, and their pullback, where both are one
+        calculation.
     what : str, optional
-        How messages call it, where integers have no gradient; None where all dtypes have one.
+        The result in messages, where integers have no gradient; None where all dtypes have one.
     default : float
         What the kernel leaves for an empty sequence.
     few : int
-        So many items, or fewer, are as good as none.
+        Number of items up to which a sequence is as good as empty.
     synonyms : tuple of str
         Other names by which `reduce` knows it.
-    second_order : callable, optional
-        See `gradients.operation.Operation`.
-    sums : bool
-        The same.
+    by_column, second_order, sums
+        See `Operation`.
     """
+
+    run: Callable[[Batch, Empty], Reduced]  # type: ignore[assignment]  # the result is no batch
 
     def __init__(
         self,
@@ -68,89 +81,63 @@ class Reduction:
         values: Callable[..., Array],
         pullback: Callable[[Encoding, Array], Pullback] | None = None,
         *,
+        with_pullback: Callable[[Encoding], tuple[Array, Pullback]] | None = None,
         what: str | None = None,
         default: float = ZERO,
         few: int = 0,
         synonyms: tuple[str, ...] = (),
+        by_column: bool = True,
         second_order: Callable[[Encoding, Reduced], object] | None = None,
         sums: bool = False,
     ) -> None:
-        self.name = name
-        self.values = values
-        self.pullback = pullback
-        self.what = what
-        self.default = default
-        self.few = few
-        self.synonyms = synonyms
-        self.second_order = second_order
-        self.sums = sums
+        self.name, self.values, self.pullback, self.what = name, values, pullback, what
+        self.with_pullback = with_pullback or self._with_pullback
+        self.default, self.few, self.synonyms = default, few, synonyms
         self.in_one_array = isinstance(values, Calculation)  # others read the arrays of a list where they are
-        self.by_column = True  # each number of an item is reduced as if it were alone
-        self.path = getattr(values, "path", NO_PATH)
-        if self.path is not NO_PATH:
+        self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
+        super().__init__(
+            self._forward,
+            self._rule if pullback or with_pullback else None,
+            check=self._check,
+            second_order=second_order,
+            by_column=by_column,
+            sums=sums,
+            path=getattr(values, "path", None),
+            read=operand_of_reduction,
+        )
+        if self.path is not None:
             self.path.let_default(default)
         if isinstance(values, Calculation):
             values.default = (default,)
-        self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
-    def __call__(self, x: Batch, empty: Empty) -> Reduced:
-        """The result for any batch, with `empty` for empty sequences."""
-        y: Reduced = self.path.enter(x, empty)
-        return self.otherwise(x, empty) if y is None else y
-
-    def otherwise(self, x: Batch, empty: Empty) -> Reduced:
-        """Return the result without the fast path, which the public function has tried."""
+    def in_python(self, x: Batch, empty: Empty) -> Reduced:
+        """Return the result without the fast path."""
         windows = in_place(x)
         if windows is not None:
-            if empty is not self.default:
-                check_empty(windows._structure, empty, self.few)
+            self._check(windows, empty)
             return over_levels(self.finished(self.values(windows), windows._structure, empty), cast(Encoding, x))
-        if empty is self.default and isinstance(x, Encoding) and issubclass(type(x), Encoding):
-            if self.sums and x._dtype in AUTOCAST:
-                x = autocast(x)
-            if not (with_autograd and wants_grad(x)):
-                y = self.values(x)
-                return over_levels(y, x) if x.keeps_levels else y
-            if self.pullback is not None:
-                return connected(self._usual, x, self.second_order, by_column=self.by_column)  # type: ignore[no-any-return]
-        if empty is self.default:
-            batch: Ragged | None = at_once(x, Ragged) if self.in_one_array else None
+        if empty is self.default and self.in_one_array:
+            batch = at_once(x, Ragged)  # None for all but bare lists
             if batch is not None:
-                return self(batch, empty)
-        call = self.prepare(x, empty)
-        if self.pullback is not None:
-            return cast(Reduced, call.run())
-        y = calculated(lambda z: call.rule(z, False)[0], call.operands)
-        return cast(Reduced, y if call.result is None else call.result(y))
+                return self.run(batch, empty)
+        return cast(Reduced, super().in_python(x, empty))
 
-    def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
-        """Prepare the reduction as a `Call`."""
-        found = operand_of_reduction(x)
-        if self.sums and found.own._dtype in AUTOCAST:
-            found = to_be_summed(found)
-        own, result, gradient = found
-        if empty is not self.default:
-            check_empty(own._structure, empty, self.few)
-
-        def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
-            return self._rule(z, empty) if back else (self._forward(z, empty), None)
-
-        return Call(own, rule, result, gradient, self.second_order, self.by_column)
-
-    def of(self, public: Callable[..., Reduced]) -> Reducer:
+    def of(self, public: Callable[..., Reduced]) -> Reducer:  # type: ignore[override]
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
-        return cast(Reducer, public if self.pullback is None else with_rule(public, self.prepare))
+        return cast(Reducer, super().of(public))
+
+    def _check(self, x: Encoding, empty: Empty) -> tuple[Empty]:
+        if empty is not self.default:
+            check_empty(x._structure, empty, self.few)
+        return (empty,)
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
-        return over_levels(self.finished(self.values(x), x._structure, empty), x)
-
-    def _usual(self, x: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
-        """The rule with nothing asked for empty sequences."""
-        return self._rule(x, self.default) if back else (self._forward(x, self.default), None)
+        values = self.values(x)
+        if empty is not self.default:
+            values = self.finished(values, x._structure, empty)
+        return over_levels(values, x) if x.keeps_levels else values
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
-        if self.pullback is None:
-            raise NO_GRADIENT(f"reduce_{self.name} has no gradient; its results are no floats")
         dtype = x._dtype
         if dtype not in self.learned:
             name = name_of(x)
@@ -166,10 +153,11 @@ class Reduction:
         result = over_levels(values, x)
         return result, pullback if result is values else lambda dy: pullback(rows_or_data(dy))
 
-    def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
-        """The values in the dtype of the kernel, and the function of their gradients, where there is one."""
+    def _with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
+        """The values in the dtype of the kernel, and the function of their gradients."""
         assert self.pullback is not None
-        values = self.path.enter(x, self.default)  # no graph sees it, so what has one may go through
+        # no graph sees it, so what has one may go through the fast path
+        values = None if self.path is None else self.path.enter(x, self.default)
         if values is None:
             values = self.values(x, False)
         return values, self.pullback(x, values)
@@ -186,17 +174,6 @@ class Reduction:
         if vacant.size:
             library.overwrite(values, vacant, value)
         return values
-
-
-def operand_of_reduction(x: Batch) -> Operand:
-    """The batch as an encoding of this library; a result goes back to bare lists where those have levels."""
-    found = operand(x, "reduce x.one and x.two")
-    own, result, gradient = found
-    if result is None:
-        return found
-    if not isinstance(x, (list, tuple)):
-        return Operand(own, None, gradient)
-    return Operand(own, lambda y: result(y) if isinstance(y, Encoding) else y, gradient)
 
 
 def over_levels(values: Array, x: Encoding) -> Reduced:

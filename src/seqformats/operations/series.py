@@ -135,7 +135,7 @@ def diff(x: B, n: int = 1) -> B:
     >>> sf.diff(x, 2).data
     array([2, 2])
     """
-    return DIFF(x, n)
+    return DIFF.run(x, n)
 
 
 # --- the last known item ----------------------------------------------------------------------------------------------

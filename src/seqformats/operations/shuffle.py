@@ -78,4 +78,4 @@ def shuffle(x: B, seed: int) -> B:
     >>> sf.shuffle([[1, 2, 3, 4, 5], [6, 7]], seed=1)
     [[2, 5, 3, 1, 4], [7, 6]]
     """
-    return SHUFFLE(x, seed)
+    return SHUFFLE.run(x, seed)

@@ -25,18 +25,14 @@ from .spread import spread
 softmax_back = kernel("softmax_back")
 
 
-class _Softmax(Operation):
-    """Softmax, or its logarithm."""
+def _softmax(log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> Operation:
+    """Make the operation softmax, or its logarithm."""
+    values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True, long=pieces.powers)
+    back = core.Spread((log,), alike=True, arrays=2, laid=(0, 1))
 
-    def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
-        self.log = log
-        self.back = core.Spread((log,), alike=True, arrays=2, laid=(0, 1))
-        self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True, long=pieces.powers)
-        super().__init__(self.values, self._rule, second_order=second_order, by_column=True, sums=True)
-
-    def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
+    def rule(x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
-        out = self.values.data_of(x)
+        out = values.data_of(x)
         made = library.dtype_name(out.dtype)
         y = x._with_data(library.astype(out, name) if name in HALF else out)
         differentiable(name, "a softmax")
@@ -44,12 +40,14 @@ class _Softmax(Operation):
 
         def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
-            dx = shape._with_data(library.astype(slopes_of(shape, kept, slopes, self.log), name))
+            dx = shape._with_data(library.astype(slopes_of(shape, kept, slopes, log), name))
             if made == name:
-                teach(self.back, softmax_back, (slopes, kept), out.dtype)
+                teach(back, softmax_back, (slopes, kept), out.dtype)
             return dx
 
-        return y, Back(pullback, self.back, shape, kept)
+        return y, Back(pullback, back, shape, kept)
+
+    return Operation(values, rule, second_order=second_order, by_column=True, sums=True)
 
 
 def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
@@ -79,7 +77,7 @@ def _log_softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     return without_padding(combined(lambda a, b, c: b - exp(a) * c, y, dy, total))
 
 
-SOFTMAX, LOG_SOFTMAX = _Softmax(0, _softmax_second_order), _Softmax(1, _log_softmax_second_order)
+SOFTMAX, LOG_SOFTMAX = _softmax(0, _softmax_second_order), _softmax(1, _log_softmax_second_order)
 
 
 @by_level(keeps=True)
@@ -123,9 +121,7 @@ def softmax(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(softmax, level, x)
-    enter = SOFTMAX.path.enter
-    y: B = enter(x)
-    return SOFTMAX.otherwise(x) if y is None else y
+    return SOFTMAX.run(x)
 
 
 @by_level(keeps=True)
@@ -164,9 +160,7 @@ def log_softmax(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(log_softmax, level, x)
-    enter = LOG_SOFTMAX.path.enter
-    y: B = enter(x)
-    return LOG_SOFTMAX.otherwise(x) if y is None else y
+    return LOG_SOFTMAX.run(x)
 
 
 _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True, long=pieces.running) for back in (0, 1)]
@@ -234,6 +228,4 @@ def cumsum(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(cumsum, level, x)
-    enter = CUMSUM.path.enter
-    y: B = enter(x)
-    return CUMSUM.otherwise(x) if y is None else y
+    return CUMSUM.run(x)

@@ -136,10 +136,8 @@ def window(x: B, before: int, after: int, *, fill: object = 0) -> B:
            [-1,  3]])
     """
     if type(fill) is not int or fill != 0:
-        return WINDOW.otherwise(x, before, after, fill)
-    enter = WINDOW.path.enter
-    y: B = enter(x, before, after)
-    return WINDOW.otherwise(x, before, after) if y is None else y
+        return WINDOW.run(x, before, after, fill)
+    return WINDOW.run(x, before, after)
 
 
 @NGRAMS.of
@@ -180,7 +178,7 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
     >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
     [[1, 2], [2, 3], [3, 9], [4, 5], [5, 9]]
     """
-    return NGRAMS(x, size, fill)
+    return NGRAMS.run(x, size, fill)
 
 
 @operation

@@ -231,7 +231,7 @@ def softmax_of(x: Ragged, clip: float | None) -> Any:
     """Softmax of logits, which may be clipped."""
     if clip is not None:
         x = x._with_data(np.clip(x.data, -clip, clip))
-    return SOFTMAX.values(x)
+    return SOFTMAX.forward(x)
 
 
 def checked_clip(clip: float | None) -> float | None:

@@ -177,7 +177,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
 
     def softmax_sequences(self, Xs: Any, lengths: Any, *, inplace: bool = False, axis: int = -1) -> Any:
         """Softmax along every sequence, column by column, of logits from -20 to 20."""
-        return SOFTMAX.values(batch_of_all(np.clip(Xs, -CLIP, CLIP), lengths)).data
+        return SOFTMAX.forward(batch_of_all(np.clip(Xs, -CLIP, CLIP), lengths)).data
 
     def backprop_softmax_sequences(self, dY: Any, Y: Any, lengths: Any) -> Any:
         """The gradient of logits by the result, straight through the clip."""
