@@ -298,8 +298,8 @@ def calls_of_one(names, also_gradient=True):
             )
 
 
-calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if record.pullback])
-calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if not record.pullback], False)
+calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if record.has_gradient])
+calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if not record.has_gradient], False)
 calls_of_one(["softmax", "log_softmax", "cumsum", "reverse", "sort"])
 calls_of_one(["argmax", "lengths", "mask", "position_ids", "segment_ids", "cu_seqlens", "block_mask"], False)
 calls_of_one(["argmin", "argsort", "run_starts", "unique"], False)

@@ -290,7 +290,7 @@ for dtype in ("float32", "float64"):
     x = sf.Ragged(np.ones((5, 4), dtype), [2, 0, 3])
     for y in (x, sf.convert(x, sf.Padded), sf.convert(x, sf.Packed), sf.convert(x, sf.Masked)):
         for name, record in REDUCTIONS.items():
-            if record.pullback is None:
+            if not record.has_gradient:
                 getattr(sf, "reduce_" + name)(y)
                 continue
             _, pullback = sf.vjp(getattr(sf, "reduce_" + name), y)

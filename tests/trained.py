@@ -19,7 +19,7 @@ def other(x):
     return sf.Ragged(OTHER.to(x.dtype), [1, 2, 2, 0])
 
 
-REDUCTIONS = {name: getattr(sf, f"reduce_{name}") for name, record in reduce.REDUCTIONS.items() if record.pullback}
+REDUCTIONS = {name: getattr(sf, f"reduce_{name}") for name, record in reduce.REDUCTIONS.items() if record.has_gradient}
 OPERATIONS = {
     **{f"reduce_{name}": function for name, function in REDUCTIONS.items()},
     "reduce_logsumexp": lambda x: sf.reduce_logsumexp(x, empty=0.0),

@@ -14,7 +14,6 @@ import seqformats as sf
 from seqformats import core
 from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
-from seqformats.gradients.operation import NO_PATH
 from seqformats.launch import threads
 from seqformats.operations import expand, rearrange, reduce, softmax, spread, windows
 
@@ -23,8 +22,8 @@ pytestmark = [
     pytest.mark.passes("compiled", reason="fast paths run machine code"),
 ]
 
-REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.path is not NO_PATH]
-WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.pullback is not None]
+REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.path is not None]
+WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.has_gradient]
 IN_PYTHON = ("mode", "nunique")  # of which no path is told
 KINDS = ["Ragged", "right", "left", "Padded", "Packed", "LoD", "levels", "List"]
 

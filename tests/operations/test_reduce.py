@@ -28,8 +28,8 @@ ENDS = [reduction for reduction in PICKED if not TRUTHS[reduction].ordered]
 ORDERED = [*[reduction for reduction in TRUTHS if TRUTHS[reduction].ordered], sf.argmax, sf.topk_mean]
 ADDED = [reduction for reduction in TRUTHS if reduction not in [*ENDS, *ORDERED]]
 REALS = [*ORDERED, *[reduction for reduction in TRUTHS if TRUTHS[reduction].real]]
-WITH_GRADIENT = [*[reduction for reduction, record in RECORDS.items() if record.pullback], sf.topk_mean]
-WITHOUT_GRADIENT = [reduction for reduction, record in RECORDS.items() if not record.pullback]
+WITH_GRADIENT = [*[reduction for reduction, record in RECORDS.items() if record.has_gradient], sf.topk_mean]
+WITHOUT_GRADIENT = [reduction for reduction, record in RECORDS.items() if not record.has_gradient]
 OPERATIONS = [*REDUCTIONS, sf.topk_mean, sf.argmax]
 ARGS = {sf.topk_mean: ([2, 1, 5],)}
 

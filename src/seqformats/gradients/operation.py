@@ -287,12 +287,14 @@ class Operation:
     ----------
     forward : callable
         ``forward(x, *options)`` of an encoding, outside of any graph.
-    rule : callable, optional
-        ``rule(x, *options) -> (result, pullback)``; None where there is no gradient.
+    rule : callable
+        ``rule(x, *options) -> (result, pullback)``; an error where there is no gradient.
     check : callable, optional
         ``check(x, *options) -> options``, which raises where they do not fit.
     second_order : callable, optional
         ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear.
+    has_gradient : bool
+        Whether it has a gradient.
     by_column : bool
         Whether each number of an item is treated as if it were alone.
     sums : bool
@@ -306,10 +308,11 @@ class Operation:
     def __init__(
         self,
         forward: Callable[..., Any],
-        rule: Callable[..., tuple[Any, Pullback]] | None = None,
+        rule: Callable[..., tuple[Any, Pullback]],
         *,
         check: Callable[..., tuple[Any, ...]] | None = None,
         second_order: Callable[[Any, Any], Any] | None = None,
+        has_gradient: bool = True,
         by_column: bool = False,
         sums: bool = False,
         path: Any = None,
@@ -319,6 +322,7 @@ class Operation:
         self.rule = rule
         self.check = check
         self.second_order = second_order
+        self.has_gradient = has_gradient
         self.by_column = by_column
         self.sums = sums
         self.read = read
@@ -338,7 +342,7 @@ class Operation:
             x = autocast(x)
         if not (with_autograd and wants_grad(x)):
             return self.forward(x, *options)
-        if self.rule is None:
+        if not self.has_gradient:
             return calculated(lambda z: self.forward(z, *options), x)
         return connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
 
@@ -349,21 +353,16 @@ class Operation:
         if self.sums and batch.own._dtype in AUTOCAST:
             batch = to_be_summed(batch)
         own, result, gradient = batch
-        rule, has_gradient = self._rule_with(checked), self.rule is not None
-        return Call(own, rule, result, gradient, self.second_order, self.by_column, has_gradient)
+        rule = self._rule_with(checked)
+        return Call(own, rule, result, gradient, self.second_order, self.by_column, self.has_gradient)
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:
         """The rule with options that have been checked."""
-        forward, rule = self.forward, self.rule
-
-        def run(x: Any, back: bool) -> tuple[Any, Pullback | None]:
-            return rule(x, *options) if back and rule is not None else (forward(x, *options), None)
-
-        return run
+        return lambda x, back: self.rule(x, *options) if back else (self.forward(x, *options), None)
 
     def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
-        return public if self.rule is None else with_rule(public, self.prepare)
+        return with_rule(public, self.prepare) if self.has_gradient else public
 
 
 def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
-from ..errors import EMPTY, EXACT, KIND, said
+from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.overlapping import in_place
 from ..formats.structure import Structure
@@ -97,9 +97,10 @@ class Reduction(Operation):
         self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
         super().__init__(
             self._forward,
-            self._rule if pullback or with_pullback else None,
+            self._rule,
             check=self._check,
             second_order=second_order,
+            has_gradient=bool(pullback or with_pullback),
             by_column=by_column,
             sums=sums,
             path=getattr(values, "path", None),
@@ -138,6 +139,8 @@ class Reduction(Operation):
         return over_levels(values, x) if x.keeps_levels else values
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
+        if not self.has_gradient:
+            raise NO_GRADIENT(f"reduce_{self.name} has no gradient; its results are no floats")
         dtype = x._dtype
         if dtype not in self.learned:
             name = name_of(x)
