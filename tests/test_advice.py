@@ -247,10 +247,6 @@ FOLLOWED = {
         lambda: sf.scatter(np.zeros((1, 2), bool), [[0]], [[True]]),
         lambda: sf.scatter(np.zeros((1, 2), int), [[0]], [[1]]),
     ),
-    "a float may come in an array of one": (
-        lambda: sf.kernel(times)(x, 2.0),
-        lambda: sf.kernel(times)(x, np.array([2.0])),
-    ),
 }
 
 # Advice that has no call here: by the beginning of its file, or by itself, where it is followed or why it is not.

@@ -32,6 +32,8 @@ weigh = sf.kernel(own_kernels.weigh, own_kernels.weigh_on_cuda)
 total = sf.kernel(own_kernels.total, own_kernels.total_on_cuda, gives="rows", over="sequences")
 spread = sf.kernel(own_kernels.spread, own_kernels.spread_on_cuda, takes="rows")
 
+scale = sf.kernel(own_kernels.scale, own_kernels.scale_on_cuda)
+
 weighed = sf.operation(weigh, transpose=weigh)
 
 
@@ -156,7 +158,7 @@ def test_what_a_kernel_refuses(arrays):
         (lambda: sf.kernel(own_kernels.total, dtype="U3"), sf.ConversionError, "a kernel writes numbers"),
         (lambda: sf.kernel(own_kernels.total, dtype=object), sf.ConversionError, "a kernel writes numbers"),
         (lambda: weigh(x, 2**63), sf.ConversionError, "argument 0 of weigh must fit int64"),
-        (lambda: weigh(x, 2.5), TypeError, "argument 0 is 2.5; a float may come in an array of one"),
+        (lambda: weigh(x, 2.5j), TypeError, "arrays and numbers beside its batch, but argument 0 is 2.5j"),
         (lambda: weigh(sf.Ragged(np.array(["a"]), [1]), WEIGHTS, 1), TypeError, "numbers, but was given <U1"),
         (lambda: spread(np.zeros(3), x), sf.StructureError, r"rows of shape \(3,\) were given for 2 sequences"),
         (lambda: spread(3, x), TypeError, "rows are an array"),
@@ -215,6 +217,14 @@ def test_names_of_a_user_s_come_before_those_of_the_house():
     names = bound(with_names_of_the_house).__globals__
     assert names["exp"] is exp
     assert names["gpu"] is gpu
+
+
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked])
+def test_numbers_are_ints_or_floats(arrays, kind):
+    x = sf.convert(sf.Ragged(np.array([[1.0], [2.0], [3.0]]), [1, 2]), kind)
+    for factor in (2, 0.25, np.float32(0.5), -1):
+        y = arrays.down(scale(arrays.up(x), factor))
+        assert sf.convert(y, sf.Ragged).data.tolist() == [[factor], [2 * factor], [3 * factor]]
 
 
 # ---------------------------------------------------------------------------------------------- operations
@@ -387,3 +397,58 @@ def test_what_would_lose_a_gradient():
     with torch.no_grad():
         assert total(x).tolist() == [0, 3]
         assert total(sf.Ragged(x.data.detach(), [1, 2])).tolist() == [0, 3]
+
+
+@sf.operation(inputs=3)
+def scale_and_add(x, factor, y, power=1):
+    """``factor ** power * x + y``, of a batch, an array of one number, and a batch that may have no gradient."""
+    rows, scale = x.data, factor**power
+
+    def pullback(dy):
+        slope = (power * factor ** (power - 1)) * (rows * dy.data).sum()
+        return x._with_data(scale * dy.data), slope.reshape(1), dy if y.data.dtype.kind == "f" else None
+
+    return x._with_data(scale * rows + y.data), pullback
+
+
+def test_several_inputs_have_gradients():
+    x, y = sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2]), sf.Ragged(np.array([5, 6, 7]), [1, 2])
+    total, pullback = sf.vjp(scale_and_add, x, np.array([3.0]), y, power=2)
+    assert total.data.tolist() == [14, 24, 34]
+    dx, slope, none = pullback(sf.Ragged(np.array([1.0, 0.0, 2.0]), [1, 2]))
+    assert (dx.data.tolist(), slope.tolist(), none.data.tolist()) == ([9, 0, 18], [42], [0, 0, 0])
+    for wrong, kind, message in (
+        (lambda: scale_and_add(x), TypeError, "takes 3 batches or arrays by place, but was given 1"),
+        (lambda: scale_and_add(x, 2.0, y), TypeError, "float is no single batch"),
+        (lambda: sf.operation(len, len, inputs=2), sf.ConversionError, "a linear function has one input"),
+        (lambda: sf.operation(len, inputs=0), sf.ConversionError, "inputs must be at least 1"),
+    ):
+        with pytest.raises(kind, match=message):
+            wrong()
+    short = sf.operation(lambda a, b: (a, lambda dy: dy), inputs=2)
+    with pytest.raises(TypeError, match="must return a tuple of 2 gradients"):
+        sf.vjp(short, x, x)[1](x)
+
+
+@pytest.mark.peers
+def test_several_inputs_in_torch():
+    torch = pytest.importorskip("torch")
+
+    @sf.operation(inputs=2)
+    def decayed(x, factor):
+        return x._with_data(x.data * factor), lambda dy: (
+            x._with_data(factor * dy.data),
+            (x.data * dy.data).sum().reshape(1),
+        )
+
+    rows = torch.arange(1.0, 4, dtype=torch.float64, requires_grad=True)
+    factor = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
+    for kind in (sf.Ragged, sf.Masked, sf.LoD):
+
+        def call(a, b, kind=kind):
+            return sf.convert(decayed(sf.convert(sf.Ragged(a, [1, 2]), kind), b), sf.Ragged).data
+
+        assert torch.autograd.gradcheck(call, (rows, factor))
+        assert torch.autograd.gradgradcheck(call, (rows, factor))
+    with pytest.raises(TypeError, match="the first 2 arguments of decayed alone have gradients"):
+        decayed(sf.Ragged(rows, [1, 2]), factor, factor)

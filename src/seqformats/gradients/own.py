@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ..arrays import adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own
-from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, StructureError, said
+from ..converters.layouts import at_least
+from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, TOGETHER, StructureError, said
 from ..formats import Encoding, Pairs
 from ..formats.leaves import leaves, rebuild, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from . import operation as inner
 from .cotangent import cotangent
-from .operation import Call, Pullback, linear, rows_or_batch
+from .operation import Call, Operand, Pullback, each_gradient, linear, operand, rows_or_batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,10 +25,12 @@ R = TypeVar("R")
 @overload
 def operation(function: Callable[P, R], transpose: Callable[..., Any]) -> Callable[P, R]: ...
 @overload
-def operation(function: Callable[P, tuple[R, Pullback]]) -> Callable[P, R]: ...
+def operation(function: Callable[P, tuple[R, Pullback]], *, inputs: int = 1) -> Callable[P, R]: ...
 @overload
 def operation(*, transpose: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def operation(function: Any = None, transpose: Any = None) -> Any:
+@overload
+def operation(*, inputs: int) -> Callable[[Callable[P, tuple[R, Pullback]]], Callable[P, R]]: ...
+def operation(function: Any = None, transpose: Any = None, *, inputs: int = 1) -> Any:
     """Make an operation with a gradient: of a linear function and its transpose, or of a rule.
 
     Parameters
@@ -39,19 +42,23 @@ def operation(function: Any = None, transpose: Any = None) -> Any:
         ``transpose(dy, *args, **options) -> dx``.  Each of the two functions is the gradient of the other.  If it has
         a keyword-only parameter `like`, it gets there the batch that it makes a gradient for, without its items: for
         functions that change lengths.
+    inputs : int
+        Number of arguments that have gradients, the first ones; for a rule.  With several, ``pullback(dy)`` is a tuple
+        of as many gradients, None for one that is zero.
 
     Returns
     -------
     function
-        The operation, called with the same arguments, the batch by place; or, where only `transpose` is given, a
+        The operation, called with the same arguments, those that have gradients by place; or, without a `function`, a
         decorator.  Its first argument may be any encoding, a list of arrays or nested lists, an encoding of a user's,
-        or an array of rows; the result is in the kind of a list or of a user's encoding that was given.
+        or an array of rows, and each further one of `inputs` such a batch or any array; the result is in the kind of a
+        list or of a user's encoding that was given first.
 
     Raises
     ------
     TypeError
         For what is no function.  By the operation: for a result that is neither an encoding nor an array, and for a
-        tensor among the other arguments that asks for a gradient, since the first argument alone has one.
+        tensor among the other arguments that asks for a gradient, since the first `inputs` alone have one.
     StructureError
         By the pullback: for a gradient that does not fit its batch.
     DeviceError
@@ -94,31 +101,60 @@ def operation(function: Any = None, transpose: Any = None) -> Any:
     >>> y, pullback = sf.vjp(squares, sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2]))
     >>> pullback(np.ones(3)).data
     array([2., 4., 6.])
+
+    With a parameter that is learned:
+
+    >>> @sf.operation(inputs=2)
+    ... def scale_by(x, factor):
+    ...     def pullback(dy):
+    ...         return sf.Ragged(factor * dy.data, x.lengths), (x.data * dy.data).sum(keepdims=True)
+    ...     return sf.Ragged(factor * x.data, x.lengths), pullback
+    >>> y, pullback = sf.vjp(scale_by, sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2]), np.array([10.0]))
+    >>> pullback(np.ones(3))[1]
+    array([6.])
     """
-    if function is None and transpose is not None:
-        return functools.partial(operation, transpose=transpose)
+    count = at_least(inputs, "inputs", 1)
+    if function is None and (transpose is not None or count > 1):
+        return functools.partial(operation, transpose=transpose, inputs=count)
+    if transpose is not None and count > 1:
+        raise TOGETHER("a linear function has one input; a rule without transpose= may have several")
     for given, what in ((function, "function"), *([] if transpose is None else [(transpose, "transpose")])):
         if not callable(given):
             raise KIND(f"operation takes functions, but {what} is {said(given)}")
     wants_like = transpose is not None and _has_like(transpose)
 
-    def prepare(x: object, /, *args: Any, **options: Any) -> Call[Any]:
-        own, result, gradient = rows_or_batch(x)
-        if with_autograd and wants_grad((args, tuple(options.values()))):
-            raise NO_GRADIENT(f"the first argument of {name} alone has a gradient; give the others detached")
-        like = without_data(own)
+    def prepare(*args: Any, **options: Any) -> Call[Any]:
+        if len(args) < count:
+            raise KIND(f"{name} takes {count} batches or arrays by place, but was given {len(args)}")
+        others = args[count:]
+        if with_autograd and wants_grad((others, tuple(options.values()))):
+            have = f"argument of {name} alone has a gradient"
+            if count > 1:
+                have = f"{count} arguments of {name} alone have gradients"
+            raise NO_GRADIENT(f"the first {have}; give the others detached")
+        batches = [rows_or_batch(args[0]), *map(_batch_or_array, args[1:count])]
+        owns = tuple([batch.own for batch in batches])
+        likes = [without_data(own) for own in owns]
         if transpose is None:
-            call = _of_rule(name, lambda z: function(z, *args, **options), like)
+            call = _of_rule(name, lambda *zs: function(*zs, *others, **options), likes)
         else:
-            more = {**options, "like": like} if wants_like else options
+            more = {**options, "like": likes[0]} if wants_like else options
             call = _of_pair(
-                name, lambda z: function(z, *args, **options), lambda dy: transpose(dy, *args, **more), like
+                name, lambda z: function(z, *others, **options), lambda dy: transpose(dy, *others, **more), likes[0]
             )
-        kind = None if result is None else lambda y: result(y) if isinstance(y, Encoding) else y
-        return call._replace(operands=own, result=kind, gradient=gradient)
+        back = batches[0].result
+        kind = None if back is None else lambda y: back(y) if isinstance(y, Encoding) else y
+        if count == 1:
+            return call._replace(operands=owns[0], result=kind, gradient=batches[0].gradient)
+        return call._replace(operands=owns, result=kind, gradient=each_gradient(batches))
 
     name = getattr(function, "__name__", None) or said(function)
     return inner.operation(functools.wraps(function)(prepare))
+
+
+def _batch_or_array(x: object) -> Operand:
+    """An input after the first one: a batch, or an array of any shape."""
+    return Operand(adopt(x, "an input")[1]) if is_array(x) else operand(x)
 
 
 def _has_like(function: Callable[..., Any]) -> bool:
@@ -141,19 +177,42 @@ def _of_pair(name: str, function: Pullback, transpose: Pullback, like: Any) -> C
     return Call(None, lambda z, _: (there(outside(z)), lambda dy: linear(back, there, dy)))
 
 
-def _of_rule(name: str, rule: Pullback, like: Any) -> Call[Any]:
-    """Any other operation."""
+def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[Any]:
+    """Make the call of any other operation; `likes` are the inputs without their data."""
+    several = len(likes) > 1
 
-    def run(z: Any) -> tuple[Any, Pullback]:
-        found = rule(z)
+    def run(zs: Any) -> tuple[Any, Pullback]:
+        given = zs if several else (zs,)
+        found = rule(*given)
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
             raise RETURNED(
                 f"{name} must return (y, pullback), but gave {said(found)}; a linear function is made an operation "
                 "with its transpose: sf.operation(function, transpose)"
             )
-        return _result(name, found[0], z), lambda dy: _fitted(name, found[1](dy), like)
+        back = found[1]
 
-    return Call(None, lambda z, _: run(outside(z)), second_order=lambda z, dy: run(z)[1](dy))
+        def pullback(dy: Any) -> Any:
+            return _fitted_all(name, back(dy), likes, dy) if several else _fitted(name, back(dy), likes[0])
+
+        return _result(name, found[0], given[0]), pullback
+
+    return Call(None, lambda zs, _: run(outside(zs)), second_order=lambda zs, dy: run(zs)[1](dy))
+
+
+def _fitted_all(name: str, dxs: object, likes: Sequence[Any], dy: Any) -> tuple[Any, ...]:
+    """Fit the gradients of several inputs, zeros in the library of `dy` where a rule gives None."""
+    if not isinstance(dxs, tuple) or len(dxs) != len(likes):
+        raise RETURNED(f"the pullback of {name} must return a tuple of {len(likes)} gradients, but gave {said(dxs)}")
+    sample = leaves(dy)[0]
+    make = library_of(sample).zeros
+    return tuple(
+        [
+            rebuild(y, [make(leaf.shape, leaf.dtype, sample) for leaf in leaves(y)])
+            if dx is None
+            else _fitted(name, dx, y)
+            for dx, y in zip(dxs, likes, strict=True)
+        ]
+    )
 
 
 def outside(x: Any) -> Any:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -297,6 +298,9 @@ class _Call:
             self.words += self._sent(x)
         elif isinstance(x, np.integer):
             self.words.append(int(x))
+        elif type(x) is float:
+            self.codes.append("d")
+            self.words += struct.unpack("q", struct.pack("d", x))
         else:
             self._add_there(x, written)
 

@@ -210,4 +210,4 @@ def _mapped(x: Any, change: Callable[[Any], Array]) -> Any:
     if isinstance(x, tuple):
         kind: Any = type(x)
         return kind(*[_mapped(part, change) for part in x])
-    return x if isinstance(x, (int, np.integer, np.ndarray)) else change(x)
+    return x if isinstance(x, (int, float, np.integer, np.ndarray)) else change(x)

@@ -67,13 +67,14 @@ def kernel(
         ``run(batch, *args)``, of what takes rows ``run(rows, like, *args)``, where `like` is a batch that has the
         sequences.  The batch is any encoding, a list of arrays or nested lists.  Items come back laid out like it, and
         in its kind; rows as an array ``(n, *item)``, of a `LoD` with more levels as a `LoD` without its innermost.
-        Each of the `args` is an array of numbers, on the host or beside the batch, or a whole number.
+        Each of the `args` is an array of numbers, on the host or beside the batch, or a number: ints come as int64,
+        floats as float64.
 
     Raises
     ------
     TypeError
         For what is no function.  By the result: for items that are no numbers, for other arguments than arrays and
-        whole numbers, and for data that asks for a gradient, which `operation` gives.
+        numbers, and for data that asks for a gradient, which `operation` gives.
     ConversionError
         For another word, or a dtype that is none of numbers.  By the result: for whole numbers beyond int64.
     StructureError
@@ -196,18 +197,20 @@ class _Own:
 
     def start(self, library: Library, data: Array, args: Any, out: Array, x: Encoding, width: int) -> None:
         """Start it over the sequences of `x`, in whose layout the items are."""
-        arrays, numbers = [], []
+        arrays: list[Array] = []
+        numbers: list[int | float] = []
         for k, value in enumerate(args):
             if isinstance(value, (int, np.integer, np.bool_)):
                 if not -MOST <= value <= MOST:
                     raise EXACT(f"argument {k} of {self.__name__} must fit int64, but is {said(value)}")
                 numbers.append(int(value))
+            elif isinstance(value, (float, np.floating)):
+                numbers.append(float(value))
             elif is_array(value):
                 arrays.append(self.beside(library, data, value))
             else:
                 raise KIND(
-                    f"{self.__name__} takes arrays and whole numbers beside its batch, but argument {k} is "
-                    f"{said(value)}; a float may come in an array of one"
+                    f"{self.__name__} takes arrays and numbers beside its batch, but argument {k} is {said(value)}"
                 )
         structure = x._structure
         if width and structure.n:

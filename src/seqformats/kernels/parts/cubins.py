@@ -127,8 +127,8 @@ def kind_of(word: Word) -> Any:
     if isinstance(word, tuple):
         name, *parts = word
         return gpu.types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
-    if word == "i":
-        return gpu.types.int64
+    if word in ("i", "d"):
+        return gpu.types.int64 if word == "i" else gpu.types.float64
     word, _, bits = word.partition(".")
     if word == FOURS:
         kind = importlib.import_module(".fours", __package__).Fours(gpu.types.float32)

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -37,8 +38,9 @@ def _value(word: Word, left: Iterator[int]) -> Any:
     if isinstance(word, tuple):
         name, *parts = word
         return tuples()[name](*[_value(part, left) for part in parts])
-    if word == "i":
-        return next(left)
+    if word in ("i", "d"):
+        number = next(left)
+        return number if word == "i" else struct.unpack("d", struct.pack("q", number))[0]
     meminfo, parent, size, itemsize, address, shape, stride = [next(left) for _ in range(7)]
     word, _, bits = word.partition(".")
     fours = word == FOURS
