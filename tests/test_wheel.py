@@ -16,7 +16,7 @@ import textwrap
 import zipfile
 
 import pytest
-from pages import DOCS, blocks_of, without_torch
+from pages import DOCS, blocks_of, script_of, without_torch
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
@@ -24,7 +24,7 @@ GIVEN = os.environ.get("WHEEL")
 PYTHONS = os.environ.get("PYTHONS", "").split() or [sys.executable]
 LARGEST = 4_000_000  # bytes
 VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
-BLOCKS = without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")])
+SHOWN = script_of(without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]))
 
 
 def run(*command, **options):
@@ -198,7 +198,7 @@ def test_operations_where_no_memory_becomes_executable(python, alone, tmp_path):
 
 
 def test_the_readme_and_the_tour_load_no_numba(python, alone, tmp_path):
-    said(python, "import sys\n" + "\n".join(BLOCKS) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
+    said(python, "import sys\n" + SHOWN + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
 
 
 def test_the_check_above_can_fail(python, alone, tmp_path):
