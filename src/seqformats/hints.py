@@ -90,11 +90,14 @@ _ATTRIBUTES = {
     "sqrt": "np.sqrt(x) or torch.sqrt(x) do what that does",
     "to_padded_tensor": "sf.convert(x, sf.Masked).data does what that does",
     "to_tensor": "sf.convert(x, sf.Masked).data does what that does",
+    "to_list": "x.to_nested() does what that does",
     "tolist": "x.to_nested() does what that does",
+    "unbind": "x.sequences() does what that does",
     "view": "sf.reshape(x, width) gives items another width",
 }
 _REDUCED = ("all", "amax", "amin", "any", "logsumexp", "max", "mean", "median", "min", "prod", "std", "sum", "var")
-ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, "flip")
+_OTHERS = ("apply", "flip", "groupby", "masked_fill", "pad", "rolling")
+ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, *_OTHERS)
 """All of these."""
 
 
@@ -133,6 +136,12 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
         return ""
     found = _alias(name)
     return f"; sf.{found} does what that does" if found else near(name, known)
+
+
+def missing(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Make the error of a name that a module does not have."""
+    # With a name of its own, or Python would look for a near one too.
+    return AttributeError(f"module {module!r} has no attribute {name!r}{for_attribute(name, known)}", name=name)
 
 
 def for_method(name: str) -> str:
