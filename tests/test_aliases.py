@@ -11,7 +11,8 @@ pytestmark = pytest.mark.passes("compiled", reason="it reads a table")
 
 # What people look for, and where it leads.
 WANTED = """
-gae: rl.gae; rollout: rl.returns; discounted: rl.returns; GRPO: rl.group_advantages; PPO: rl.policy_loss; reward: rl.token_rewards
+gae: rl.gae; rollout: rl.returns; discounted: rl.returns
+GRPO: rl.group_advantages; PPO: rl.policy_loss; reward: rl.token_rewards
 rolling: window; rolling-mean: window; lag: shift; scan: cumsum; groupby: nest; group by: nest; value_counts: unique
 best fit: pack_bins; bin packing: pack_bins; sample packing: pack; get_seqlen_balanced_partitions: balance
 k-mer: ngrams; word error rate: wer; character error rate: cer; edit_distance: levenshtein; jiwer: edits
