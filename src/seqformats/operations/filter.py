@@ -69,7 +69,7 @@ FILTER = Operation(taken, _filter_rule, check=_kept)
 
 @FILTER.of
 def filter(x: B, keep: Batch | Shaped) -> B:
-    """Keep some items of every (innermost) sequence, and drop the others.
+    """Keep some items of every sequence, and drop the others.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def filter(x: B, keep: Batch | Shaped) -> B:
 
 
 def run_starts(x: B) -> B:
-    """Mark the items that differ from the one before them in their (innermost) sequence.
+    """Mark the items that differ from the one before them in their sequence.
 
     Parameters
     ----------
