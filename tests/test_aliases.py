@@ -5,7 +5,7 @@ import re
 import pytest
 
 import seqformats as sf
-from seqformats.aliases import ALIASES, name_of
+from seqformats.aliases import ALIASES, RENAMED, name_of
 
 pytestmark = pytest.mark.passes("compiled", reason="it reads a table")
 
@@ -53,3 +53,13 @@ def test_hints_say_them():
             if not hasattr(module, word):
                 with pytest.raises(AttributeError, match=rf"; sf\.{name} does what that does$"):
                     getattr(module, word)
+
+
+@pytest.mark.parametrize(("module", "new"), [(sf, "reduce_sum"), (sf.rl, "gae")])
+def test_a_renamed_name_works_and_warns(monkeypatch, module, new):
+    monkeypatch.setitem(RENAMED, f"{module.__name__}.ancient", new)
+    with pytest.warns(DeprecationWarning, match=rf"ancient is called sf\.(rl\.)?{new} now") as caught:
+        assert module.ancient is getattr(module, new)
+    assert caught[0].filename == __file__
+    with pytest.raises(AttributeError, match="no attribute 'ancients'"):
+        _ = module.ancients

@@ -24,7 +24,7 @@ __all__ = sorted(_HOME)
 def __getattr__(name):
     """Load a name when it is first asked for."""
     if name not in _HOME and name not in _MODULES:
-        raise _hints.missing(__name__, name, (*__all__, *_MODULES))
+        return _hints.look_up(__name__, name, (*__all__, *_MODULES))
     try:
         module = _imported(f".{_HOME.get(name, name)}", __name__)
     except ImportError as error:

@@ -142,6 +142,9 @@ _WORDS = {
 ALIASES = {word: name for name, words in _WORDS.items() for word in words.split(", ")}
 """The name under `sf.` of each word, spelt as those who use it spell it."""
 
+RENAMED: dict[str, str] = {}
+"""Public names that are called otherwise now, ``{"seqformats.rl.old": "new"}``: they warn for two releases 0.x.0."""
+
 
 def name_of(word: str) -> str | None:
     """Return the name under `sf.` of what a word means elsewhere; None where the table does not have it."""

@@ -3,7 +3,10 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .later import imported
 
@@ -138,10 +141,15 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
     return f"; sf.{found} does what that does" if found else near(name, known)
 
 
-def missing(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """Make the error of a name that a module does not have."""
-    # With a name of its own, or Python would look for a near one too.
-    return AttributeError(f"module {module!r} has no attribute {name!r}{for_attribute(name, known)}", name=name)
+def look_up(module: str, name: str, known: Iterable[str]) -> Any:
+    """Return what a renamed public name is called now, with a DeprecationWarning; AttributeError for other names."""
+    found: str | None = imported(".aliases", __package__).RENAMED.get(f"{module}.{name}")
+    if found is None:
+        # With a name of its own, or Python would look for a near one too.
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{for_attribute(name, known)}", name=name)
+    short = module.replace("seqformats", "sf", 1)
+    warnings.warn(f"{short}.{name} is called {short}.{found} now", DeprecationWarning, stacklevel=3)
+    return getattr(sys.modules[module], found)
 
 
 def for_method(name: str) -> str:

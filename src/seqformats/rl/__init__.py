@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..hints import missing
+from ..hints import look_up
 from .eligibility import traces
 from .groups import group_advantages, moments, whiten
 from .losses import mean_loss, policy_loss, ratios
@@ -26,4 +26,4 @@ __all__ = [
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
-        raise missing(__name__, name, __all__)
+        return look_up(__name__, name, __all__)
