@@ -106,8 +106,23 @@ def test_the_wheel_has_code(wheel):
     assert wheel.stat().st_size < LARGEST
 
 
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        assert {f"seqformats-{VERSION}.dist-info/licenses/LICENSE", "seqformats/py.typed"} <= set(file.namelist())
+        return file.read(f"seqformats-{VERSION}.dist-info/METADATA").decode()
+
+
+def test_no_link_of_the_long_description_is_relative(wheel):
+    text = metadata(wheel)
+    assert "Batches of sequences of different lengths" in text
+    assert re.findall(r"\]\((?!https:)", text) == []
+
+
 def test_a_wheel_without_code(tmp_path):
-    found = built(tmp_path, SEQFORMATS_SHIP="0")
+    found = built(tmp_path, SEQFORMATS_SHIP="0", SEQFORMATS_URL="https://example.org/seqformats/")
+    place = f"https://example.org/seqformats/raw/v{VERSION}/docs/layouts.svg"
+    assert f"![Three sequences laid out as List, Ragged, LoD, Padded, Packed and Masked]({place})" in metadata(found)
+    assert "Project-URL: Source, https://example.org/seqformats\n" in metadata(found)
     assert found.name.endswith("-py3-none-any.whl")
     assert names_of_code(found) == []
     with zipfile.ZipFile(found) as file:
