@@ -26,6 +26,8 @@ segment_sum: reduce_sum; segment_max: reduce_max; max: reduce_max; mean: reduce_
 mean pooling: reduce_mean; quantile: reduce_quantile; repeat_interleave: repeat; flip: reverse; cat: concat
 LSTM: torch.rnn; GRU: torch.rnn; DistributedSampler: torch.BucketSampler; LengthGroupedSampler: torch.BucketSampler
 ColBERT: maxsim; EmbeddingBag: embedding_bag; resample: window_by; asof: merge_asof; late interaction: maxsim
+session: split; recall: isin; NDCG: isin; negative sampling: isin; tf-idf: bincount; stop words: erase; frames: chunk
+left padding: model_inputs; batch vector: segment_ids; deduplicate: unique; VAD: run_starts; word timestamps: ctc_align
 boolean_mask: filter; top_k: topk; z-score: standardize; ewm: ema; associative_scan: recurrence; normalize: standardize
 """
 PAIRS = [pair.split(": ") for line in WANTED.strip().splitlines() for pair in line.split("; ")]

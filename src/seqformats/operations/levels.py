@@ -223,6 +223,8 @@ def split(
     >>> x = sf.Ragged(np.array([0.5, 1.5, 2.5, 3.5]), [3, 1])
     >>> sf.split(x, np.array([True, False, False, True])).to_nested()
     [[[0.5], [1.5, 2.5]], [[3.5]]]
+    >>> sf.split(x, np.array([False, True, False, True]), keep="start").to_nested()
+    [[[0.5], [1.5, 2.5]], [[3.5]]]
     >>> sf.split(x, lengths=[[1, 2], [1]]).to_nested()
     [[[0.5], [1.5, 2.5]], [[3.5]]]
     """
