@@ -90,6 +90,7 @@ _ATTRIBUTES = {
     "numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
     "shape": "x.data.shape is that of the array, x.item_shape that of an item, sf.lengths(x) has the lengths",
     "size": "x.rows counts the items, len(x) the sequences, sf.lengths(x) has the lengths",
+    "pad": "sf.convert(x, sf.Masked) does what that does",
     "sqrt": "np.sqrt(x) or torch.sqrt(x) do what that does",
     "to_padded_tensor": "sf.convert(x, sf.Masked).data does what that does",
     "to_tensor": "sf.convert(x, sf.Masked).data does what that does",
@@ -99,7 +100,7 @@ _ATTRIBUTES = {
     "view": "sf.reshape(x, width) gives items another width",
 }
 _REDUCED = ("all", "amax", "amin", "any", "logsumexp", "max", "mean", "median", "min", "prod", "std", "sum", "var")
-_OTHERS = ("apply", "flip", "groupby", "masked_fill", "pad", "rolling")
+_OTHERS = ("apply", "flip", "groupby", "masked_fill", "rolling")
 ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, *_OTHERS)
 """All of these."""
 
