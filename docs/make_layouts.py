@@ -113,7 +113,7 @@ def draw() -> str:
     p.text(second, cells + LINE + 60, "offsets", "quiet")
     p.offsets(x, cells + LINE + 40, total, total)
 
-    p.title(third, top, "LoD", "offsets for every level: {a, b}, {c}")
+    p.title(third, top, "LoD", "nested, here {a, b} and {c}")
     x = third + 66
     p.row(x, cells, FLAT)
     p.text(third, cells + LINE + 27, "lod[1]", "quiet")

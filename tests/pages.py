@@ -1,5 +1,6 @@
 """The Python blocks of the pages, run one after the other as a reader would type them."""
 
+import doctest
 import re
 from pathlib import Path
 
@@ -27,6 +28,23 @@ def run_blocks(blocks, name="page"):
     for block in blocks:
         exec(compile(block, name, "exec"), names)
     return names
+
+
+def failures(blocks, name="page"):
+    """What is said of each output that is not the one which the page shows."""
+    found = []
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": name}, name, None, 0)
+    assert test.examples
+    doctest.DocTestRunner(verbose=False).run(test, out=found.append, clear_globs=False)
+    return found
+
+
+def script_of(blocks):
+    """A program of shown blocks, which ends at the first output that is not the one shown."""
+    return (
+        f"import doctest\ntest = doctest.DocTestParser().get_doctest({chr(10).join(blocks)!r}, {{}}, 'page', None, 0)\n"
+        "doctest.DebugRunner(verbose=False).run(test)\n"
+    )
 
 
 def broken(blocks, right, wrong):

@@ -51,6 +51,10 @@ FOLLOWED = {
         lambda: sf.vjp(sf.bincount, ids, 4),
         lambda: sf.vjp(sf.bincount, ids, 4, weights=x),
     ),
+    "sf.select(x, bools, level=-1) keeps whole sequences": (
+        lambda: sf.filter(x, np.array([True, False])),
+        lambda: sf.select(x, np.array([True, False]), level=-1),
+    ),
     "give [text]": (lambda: sf.from_text("ab"), lambda: sf.from_text(["ab"])),
     "say seed=": (
         lambda: sf.attention(*[sf.Ragged(np.ones((2, 1)), [2])] * 3, dropout=0.5),

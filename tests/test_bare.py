@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 import pytest
-from pages import DOCS, ROOT, blocks_of, without_torch
+from pages import DOCS, ROOT, blocks_of, script_of, without_torch
 
 pytestmark = pytest.mark.passes("compiled", reason="what is imported is the same in every pass")
 
@@ -56,7 +56,7 @@ def test_looking_at_the_package(begin, use):
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "tour.md"], ids=lambda page: page.stem)
 def test_pages_of_the_core(begin, page):
-    succeeds(begin + "\n".join(without_torch(blocks_of(page))) + "\n" + AT_THE_END)
+    succeeds(begin + script_of(without_torch(blocks_of(page))) + AT_THE_END)
 
 
 def test_every_dtype_of_numpy(begin):

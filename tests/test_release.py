@@ -33,6 +33,12 @@ def test_extras():
     assert set(EXTRAS["engines"]) == engines
 
 
+def test_no_folder_hides_what_a_build_imports():
+    """The build backend lies in the root: each folder there is a package to it, before those that are installed."""
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    assert not folders & {"hatchling", "packaging", "pathspec", "pluggy", "numba", "numpy", "Cython"}
+
+
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
 

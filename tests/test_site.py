@@ -110,7 +110,17 @@ def test_every_example_of_the_pages_runs_in_a_test():
     with_code = {page for page, text in PAGES.items() if re.search(r"^```python$", text, re.MULTILINE)}
     assert "pipelines" in with_code
     alone = [page for page in with_code if "coming-from/" not in page]  # of that folder a test reads every page
-    assert [page for page in alone if not re.search(rf'/ "{page}\.md"\)(\.read_text|\n)', tests)] == []
+    assert [
+        page for page in alone if not re.search(rf'/ "{page}\.md"\)(\.read_text|\)?\n)|^    "{page}": \(', tests, re.M)
+    ] == []
+
+
+def test_links_lead_to_files():
+    links = {
+        (page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#: ]+\.(?:md|py|svg))", text)
+    }
+    assert len(links) > 100
+    assert [(page, link) for page, link in links if not ((DOCS / page).parent / link).exists()] == []
 
 
 def test_every_picture_is_of_an_encoding():

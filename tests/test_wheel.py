@@ -16,7 +16,7 @@ import textwrap
 import zipfile
 
 import pytest
-from pages import DOCS, blocks_of, without_torch
+from pages import DOCS, blocks_of, script_of, without_torch
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
@@ -24,7 +24,7 @@ GIVEN = os.environ.get("WHEEL")
 PYTHONS = os.environ.get("PYTHONS", "").split() or [sys.executable]
 LARGEST = 4_000_000  # bytes
 VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
-BLOCKS = without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")])
+SHOWN = script_of(without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]))
 
 
 def run(*command, **options):
@@ -106,8 +106,23 @@ def test_the_wheel_has_code(wheel):
     assert wheel.stat().st_size < LARGEST
 
 
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        assert {f"seqformats-{VERSION}.dist-info/licenses/LICENSE", "seqformats/py.typed"} <= set(file.namelist())
+        return file.read(f"seqformats-{VERSION}.dist-info/METADATA").decode()
+
+
+def test_no_link_of_the_long_description_is_relative(wheel):
+    text = metadata(wheel)
+    assert "Batches of sequences of different lengths" in text
+    assert re.findall(r"\]\((?!https:)", text) == []
+
+
 def test_a_wheel_without_code(tmp_path):
-    found = built(tmp_path, SEQFORMATS_SHIP="0")
+    found = built(tmp_path, SEQFORMATS_SHIP="0", SEQFORMATS_URL="https://example.org/seqformats/")
+    place = f"https://example.org/seqformats/raw/v{VERSION}/docs/layouts.svg"
+    assert f"![Three sequences laid out as List, Ragged, LoD, Padded, Packed and Masked]({place})" in metadata(found)
+    assert "Project-URL: Source, https://example.org/seqformats\n" in metadata(found)
     assert found.name.endswith("-py3-none-any.whl")
     assert names_of_code(found) == []
     with zipfile.ZipFile(found) as file:
@@ -198,7 +213,7 @@ def test_operations_where_no_memory_becomes_executable(python, alone, tmp_path):
 
 
 def test_the_readme_and_the_tour_load_no_numba(python, alone, tmp_path):
-    said(python, "import sys\n" + "\n".join(BLOCKS) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
+    said(python, "import sys\n" + SHOWN + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
 
 
 def test_the_check_above_can_fail(python, alone, tmp_path):

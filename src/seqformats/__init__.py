@@ -24,9 +24,7 @@ __all__ = sorted(_HOME)
 def __getattr__(name):
     """Load a name when it is first asked for."""
     if name not in _HOME and name not in _MODULES:
-        hint = _hints.for_attribute(name, (*__all__, *_MODULES))
-        # with a name of its own, or Python would look for a near one too
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+        return _hints.look_up(__name__, name, (*__all__, *_MODULES))
     try:
         module = _imported(f".{_HOME.get(name, name)}", __name__)
     except ImportError as error:

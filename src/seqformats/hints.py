@@ -3,7 +3,10 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .later import imported
 
@@ -87,14 +90,18 @@ _ATTRIBUTES = {
     "numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
     "shape": "x.data.shape is that of the array, x.item_shape that of an item, sf.lengths(x) has the lengths",
     "size": "x.rows counts the items, len(x) the sequences, sf.lengths(x) has the lengths",
+    "pad": "sf.convert(x, sf.Masked) does what that does",
     "sqrt": "np.sqrt(x) or torch.sqrt(x) do what that does",
     "to_padded_tensor": "sf.convert(x, sf.Masked).data does what that does",
     "to_tensor": "sf.convert(x, sf.Masked).data does what that does",
+    "to_list": "x.to_nested() does what that does",
     "tolist": "x.to_nested() does what that does",
+    "unbind": "x.sequences() does what that does",
     "view": "sf.reshape(x, width) gives items another width",
 }
 _REDUCED = ("all", "amax", "amin", "any", "logsumexp", "max", "mean", "median", "min", "prod", "std", "sum", "var")
-ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, "flip")
+_OTHERS = ("apply", "flip", "groupby", "masked_fill", "rolling")
+ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, *_OTHERS)
 """All of these."""
 
 
@@ -133,6 +140,17 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
         return ""
     found = _alias(name)
     return f"; sf.{found} does what that does" if found else near(name, known)
+
+
+def look_up(module: str, name: str, known: Iterable[str]) -> Any:
+    """Return what a renamed public name is called now, with a DeprecationWarning; AttributeError for other names."""
+    found: str | None = imported(".aliases", __package__).RENAMED.get(f"{module}.{name}")
+    if found is None:
+        # With a name of its own, or Python would look for a near one too.
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{for_attribute(name, known)}", name=name)
+    short = module.replace("seqformats", "sf", 1)
+    warnings.warn(f"{short}.{name} is called {short}.{found} now", DeprecationWarning, stacklevel=3)
+    return getattr(sys.modules[module], found)
 
 
 def for_method(name: str) -> str:

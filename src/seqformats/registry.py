@@ -126,7 +126,7 @@ def conversion(
         The gradient: `dy` is a `target`, `x` what was converted, `dx` a `source`.  Without it the gradient is the way
         back, ``convert(dy, source)``, which must then be registered too.
     shares : bool
-        Does the result share memory with the source?  Such a leg costs nothing in a route.
+        True if the result shares memory with the source.  Such a step costs nothing in a route.
     devices : kinds of device, optional
         Those that it works on ("cpu", "cuda"); None for all.
 

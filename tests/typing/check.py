@@ -25,13 +25,13 @@ OPTIONS = ["--strict", "--no-warn-return-any", "--follow-imports", "silent", "--
 
 
 def code_of(text: str) -> str:
-    """The Python blocks of a page, each on the lines where it stands; all else is empty lines."""
+    """The code that the Python blocks of a page show, on the lines where it stands; all else is empty lines."""
     lines, inside = [], False
     for line in text.splitlines():
         fence = FENCE.fullmatch(line)
         if fence:
             inside = fence[1] is not None
-        lines.append(line if inside and not fence else "")
+        lines.append(line[4:] if inside and line.startswith((">>> ", "... ")) else "")
     return "\n".join(lines) + "\n"
 
 

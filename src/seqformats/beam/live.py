@@ -101,7 +101,7 @@ class Live:
     rows : Rows
         All that is known of each.
     moved : bool
-        Is any not the row of the same number of the step before?
+        True if any is not the row of the same number of the step before.
     numbers : Numbers, optional
         What a GPU gets of them.
 

@@ -63,8 +63,8 @@ def beam_step(
     end : int
         The token that ends a hypothesis.
     accumulated : bool
-        Are `scores` those of whole hypotheses?  Otherwise they are probabilities, and ``pre_scores + log(scores)``
-        counts.
+        True if `scores` are those of whole hypotheses.  Otherwise they are probabilities, and
+        ``pre_scores + log(scores)`` counts.
     level : int
         The level of `scores` whose sequences are the sources.
 

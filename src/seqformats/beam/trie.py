@@ -22,7 +22,7 @@ class Trie:
     tokens, begin, end : array (nodes,) of int64
         Node 0 is the root; node i follows its parent with ``tokens[i]``, its children are ``begin[i]`` to ``end[i]``.
     whole : array (nodes,) of bool
-        Is a sequence all that leads to the node?
+        True where a sequence ends at the node.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class CTCAlignment:
 
 
 def ctc_align(log_probs: Batch, targets: object, *, blank: int = 0, normalised: bool = True) -> CTCAlignment:
-    """Place the tokens of given labels in the most likely path of each (innermost) sequence of frames.
+    """Place the tokens of given labels in the most likely path of each sequence of frames.
 
     A path is a token for each frame; its label is what is left without repeats, and then without blanks.  Of all paths
     with the label of a sequence the most likely one is taken ("forced alignment").

@@ -23,7 +23,7 @@ class Alphabet:
     ----------
     labels : list of str
     is_bpe : bool
-        Do they begin words with "▁"?
+        True if they begin words with "▁".
     """
 
     def __init__(self, labels: Sequence[str], is_bpe: bool) -> None:

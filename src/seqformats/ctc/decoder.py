@@ -157,7 +157,7 @@ class BeamSearchDecoderCTC:
         token_min_logp : float
             Beams go on with tokens of this log-probability or more, and with the most likely one.
         prune_history : bool
-            Of beams that agree in as many last words as the model looks back, is only the best kept?
+            True to keep only the best of beams that agree in as many last words as the model looks back.
         hotwords : sequence of str, optional
             Words that add `hotword_weight` each time they are said; of phrases each word does.
         hotword_weight : float
@@ -346,7 +346,7 @@ def build_ctcdecoder(
     unk_score_offset : float
         What is added to the log10 of an unknown word, before `alpha`.
     lm_score_boundary : bool
-        Does a text begin behind ``<s>``, and is ``</s>`` scored where it ends?
+        True if a text begins behind ``<s>``, and ``</s>`` is scored where it ends.
 
     Returns
     -------

@@ -12,7 +12,7 @@ ctc_best = kernel("ctc_best")
 
 
 def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> CTCResult:
-    """The label of the most likely path of every (innermost) sequence of frames.
+    """The label of the most likely path of every sequence of frames.
 
     A path is a token for each frame; its label is what is left without repeats, and then without blanks.
 

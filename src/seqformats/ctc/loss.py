@@ -41,7 +41,7 @@ def ctc_loss(
     reduction: Literal["none", "sum", "mean"] = "mean",
     zero_infinity: bool = False,
 ) -> Array:
-    """The negative logarithm of the probability of labels, by all paths of their (innermost) sequences of frames.
+    """The negative logarithm of the probability of labels, by all paths of their sequences of frames.
 
     A path is a token for each frame; its label is what is left without repeats, and then without blanks.  A model that
     gives a label for frames, and does not know which frame belongs to which token, is trained with this loss.

@@ -41,7 +41,7 @@ def ctc_beam_search(
     exact: bool = False,
     normalised: bool = True,
 ) -> CTCResult:
-    """The most likely labels of every (innermost) sequence of frames, by prefix beam search.
+    """The most likely labels of every sequence of frames, by prefix beam search.
 
     A path is a token for each frame; its label is what is left without repeats, and then without blanks.  A label is as
     likely as all its paths together, which a beam of prefixes adds up frame by frame.
@@ -74,8 +74,8 @@ def ctc_beam_search(
     lm : ctc.WordModel or ctc.TokenModel, optional
         An n-gram model that scores words or tokens inside of the search.
     exact : bool
-        Are the labels that are left in the beam scored by all their paths, and ordered anew?  Else a label lacks those
-        that came through prefixes that were not in the beam.
+        True to score the labels that are left in the beam by all their paths, and to order them anew.  Else a label
+        lacks those that came through prefixes that were not in the beam.
     normalised : bool
         False where these are logits, of which log-softmax is taken here.
 

@@ -97,7 +97,7 @@ class TokenModel(_Model):
     alpha, beta : float
         The weight of the model, and what every token adds.
     boundary : bool
-        Does a label begin behind ``<s>``, and is ``</s>`` scored where it ends?
+        True if a label begins behind ``<s>``, and ``</s>`` is scored where it ends.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class WordModel(_Model):
     unknown : float
         What is added to the log10 of a word that the model does not know, before `alpha`.
     boundary : bool
-        Does a label begin behind ``<s>``, and is ``</s>`` scored where it ends?
+        True if a label begins behind ``<s>``, and ``</s>`` is scored where it ends.
     hot_words : sequence of str
         Words that add `hot_weight` each time they are said; of phrases each word does.
     hot_weight : float

@@ -35,7 +35,7 @@ class _Deep(Encoding[Data]):
 @with_views("lod")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class LoD(_Deep[Data]):
-    """Level of detail: sequences of sequences, to any depth, as relative offsets.
+    """Nested sequences, to any depth: offsets for every level, as Paddle's LoD (level of detail) has them.
 
     Parameters
     ----------

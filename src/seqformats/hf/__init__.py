@@ -1,5 +1,8 @@
 """Hugging Face: datasets, tokenizers, and the collators and models of transformers."""
 
+from typing import TYPE_CHECKING
+
+from ..hints import look_up
 from .collator import Collator
 from .datasets import ArrowMap, arrow_map
 from .encodings import from_encodings
@@ -20,3 +23,8 @@ __all__ = [
     "padding_free",
     "search_options",
 ]
+
+if not TYPE_CHECKING:  # else a checker would believe in every name
+
+    def __getattr__(name):
+        return look_up(__name__, name, __all__)

@@ -57,7 +57,8 @@ class Collator:
     fills : dict
         Other columns with one number per token, and what pads them: ``{"tags": -1}``.
     seq2seq : bool
-        Are labels sequences of their own, as translations are, with a width of their own?  Else one is a token's.
+        True if labels are sequences of their own, as translations are, with a width of their own.  Else each
+        token has one.
     model : optional
         With `seq2seq`: what has ``prepare_decoder_input_ids_from_labels``, as models of transformers do.
     decoder_start_token_id : int, optional

@@ -45,10 +45,10 @@ def from_encodings(
         in its text: first character and the one after the last), ``"word_ids"`` (the word of each token in its text,
         -1 for none) or ``"sequence_ids"`` (0 or 1, of a pair; -1 for none).
     words : bool
-        Are words a level of their own, sequences > words > tokens?  A token of no word, as special ones are, is a word
+        True for a level of words, sequences > words > tokens.  A token of no word, as special ones are, is a word
         of its own.
     chunks : bool
-        Are documents a level of their own, documents > chunks > tokens?  Chunks are what
+        True for a level of documents, documents > chunks > tokens.  Chunks are what
         ``return_overflowing_tokens=True`` makes of a long text, or ``Encoding.overflowing``.
     special : bool
         False leaves out what the tokenizer has added, as its special tokens mask tells, which columns have by

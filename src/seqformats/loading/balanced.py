@@ -35,7 +35,7 @@ class BalancedSampler(BucketSampler):
         How many micro-batches each rank has in a step.  Without it one; with `max_items` alone as many as the step
         needs that needs most of them, in all steps of an epoch.
     shuffle : bool
-        Another order in each epoch?  Else the samples come in their order.
+        True for another order in each epoch.  Else the samples come in their order.
     seed : int
         What the order begins with; the same on all ranks.
     rank, world : int, optional

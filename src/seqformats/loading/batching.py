@@ -76,15 +76,16 @@ def batches(
         The column whose lengths decide, the first that holds sequences without it.  Strings there, or in a single
         column, are sequences of bytes (UTF-8); elsewhere they are single values.
     shuffle : bool
-        Do rows come in a random order, another one in each epoch?  Rows in memory, of tables and of a ``Dataset`` are
+        True for a random order, another one in each epoch.  Rows in memory, of tables and of a ``Dataset`` are
         drawn from all; up to 32 files, or shards of an ``IterableDataset``, are read at once, in a random order, and
         windows filled with rows of all of these.  Other sources have one order alone.
     shuffle_buffer : int, optional
         How many rows a window has, in memory.  Without it as many as make about 100 batches, but no more than 65,536;
         0 keeps the order.
     seed : int, optional
-        For a random order: with `shuffle` of all (0 if it is not given), else only of rows of the same length and of
-        the batches in a window; another one in each epoch.  Without it the longest of a window come first.
+        With `shuffle` it gives the order of all rows, 0 if it is not given.  Without `shuffle` it changes the order of
+        batches within a window and of rows of the same length alone, and files come in their order; without both the
+        longest batches of a window come first.  Each epoch has another order.
     rank, world : int, optional
         The number of this process, and how many divide the batches.  All have to be given the same source and options;
         each plans all batches, and lays out its own.
@@ -94,10 +95,10 @@ def batches(
     prefetch : int
         How many batches a thread makes before they are asked for; 0: none, in the calling thread.
     drop_last : bool
-        Is the last batch left out, where another sequence would find room in it?  With `shuffle` so is one after each
-        400 batches, see below.
+        True to leave out the last batch where another sequence would find room in it.  With `shuffle` so is one after
+        each 400 batches, see below.
     padded : bool, optional
-        Does padding count?  It does where `to` has some.
+        True if padding counts, as it does where `to` has some.
     max_sequences : int, optional
         The most sequences of a batch.
     cost : optional
@@ -105,13 +106,13 @@ def batches(
     max_cost : float, optional
         The most that a batch costs, as `buckets` has it.
     too_long : "raise" or "drop"
-        What becomes of a row that is over `max_items` or `max_cost`.
+        An error for a row over `max_items` or `max_cost`, or leave it out.
     missing, items
         For null sequences, and for null items and single values, see `from_arrow`.
     library, device
         Where the arrays of a batch are, see `to`.
     progress : bool or str
-        Is a bar of tqdm shown, where that is installed?  A text stands before it.
+        True for a bar of tqdm, where that is installed.  A text stands before it.
     workers : "raise", "divide" or "each"
         Within the workers of a ``DataLoader`` of PyTorch, where there are several: an error; they divide the batches,
         so that the loader returns what it would without any; or each gives all rows, of a source that is its own part
@@ -141,7 +142,7 @@ def batches(
     ConversionError
         For options that cannot be honoured.
     TypeError
-        For what is no source, and for unknown options.
+        For an object that is no source, and for unknown options.
 
     See Also
     --------

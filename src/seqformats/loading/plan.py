@@ -49,7 +49,7 @@ def plan_batches(
         What the random order begins with, ``(seed, epoch)`` say.  None: pools in the order given, and in each the
         longest sequences first; before them what is `alone`.
     too_long : "raise", "drop" or "alone"
-        What becomes of a sequence that is over `max_items`: an error, nothing, or a batch of its own.
+        A sequence over `max_items` is an error, is left out, or is a batch of its own.
     costs : array ``(n,)``, optional
         What each sequence costs.
     max_cost : float

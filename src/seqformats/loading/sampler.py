@@ -39,17 +39,17 @@ class BucketSampler:
         About how many batches are made of one pool of samples, which are drawn at random and sorted by length.  More
         mean less padding, fewer more chance in who comes together; None sorts all of them.
     shuffle : bool
-        Another order in each epoch?  Else the batches are the same in all, in pools of the order given, each with its
-        longest samples first.
+        True for another order in each epoch.  Else the batches are the same in all, in pools of the order given, each
+        with its longest samples first.
     seed : int
         What the order begins with; the same on all ranks.
     drop : bool
-        Where the batches cannot be dealt evenly to the ranks: leave some out?  Else some are there twice.
+        True to leave some batches out where they cannot be dealt evenly to the ranks.  Else some are there twice.
     rank, world : int, optional
         Which part of the batches this process takes, and how many processes there are; without them what
         ``torch.distributed`` says where it is initialised, else all batches.
     too_long : "raise", "drop" or "alone"
-        What becomes of a sample over `max_items`: an error, nothing, or a batch of its own.
+        A sample over `max_items` is an error, is left out, or is a batch of its own.
     cost : optional
         What a sample costs, as `seqformats.balance` has it.  The batches that the ranks take in one step then cost
         alike: each its costliest sample times the number of its samples.

@@ -94,7 +94,7 @@ def position_ids(x: Lengths, start: Counts = ..., *, layout: Literal[False] = ..
 def position_ids(x: B, start: Counts = ..., *, layout: Literal[True], level: int = ...) -> B: ...
 @by_level(keeps=True)
 def position_ids(x: Any, start: Counts = 0, *, layout: bool = False, level: int = INNERMOST) -> Any:
-    """The place of every item in its (innermost) sequence.
+    """The place of every item in its sequence.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False, level: int 
     start : int or n integers
         Where to begin: for all sequences, or for each.
     layout : bool
-        Is the result laid out as `x`, which must then be a batch?
+        True for a result laid out as `x`, which must then be a batch.
     level : int
         The level of a `LoD` or of nested lists whose sequences are meant, each with all its rows, as in `convert`;
         negative numbers count from the innermost level.  With `layout` the levels of the result are those of `x`.
@@ -148,13 +148,13 @@ def segment_ids(x: Lengths, *, layout: Literal[False] = ..., level: int = ...) -
 def segment_ids(x: B, *, layout: Literal[True], level: int = ...) -> B: ...
 @by_level(keeps=True)
 def segment_ids(x: Any, *, layout: bool = False, level: int = INNERMOST) -> Any:
-    """The (innermost) sequence of every item, by its number.
+    """The sequence of every item, by its number.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
     layout : bool
-        Is the result laid out as `x`, which must then be a batch?
+        True for a result laid out as `x`, which must then be a batch.
     level : int
         The level of a `LoD` or of nested lists whose sequences are meant, each with all its rows, as in `convert`;
         negative numbers count from the innermost level.  With `layout` the levels of the result are those of `x`.
@@ -238,7 +238,7 @@ def _numbered(batch: Operand | None, structure: Structure, like: Array, args: tu
 
 
 def cu_seqlens(x: Lengths) -> Array:
-    """The cumulated lengths of the (innermost) sequences, as variable-length attention kernels take them.
+    """The cumulated lengths of the sequences, as variable-length attention kernels take them.
 
     Parameters
     ----------
@@ -272,13 +272,13 @@ def cu_seqlens(x: Lengths) -> Array:
 
 
 def block_mask(x: Lengths, *, causal: bool = False) -> Array:
-    """Mark the pairs of rows that see each other: those of the same (innermost) sequence.
+    """Mark the pairs of rows that see each other: those of the same sequence.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
     causal : bool
-        Does a row see only itself and what comes before it?
+        True if a row sees only itself and what comes before it.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def block_mask(x: Lengths, *, causal: bool = False) -> Array:
 
     Notes
     -----
-    All sequences stand one after the other; those rows see each other that are of the same (innermost) sequence.
+    All sequences stand one after the other; those rows see each other that are of the same sequence.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def balance(
         How many micro-batches each rank has.  With `max_items` alone: as few as are found to do, the same number on
         each rank; without both, a rank has one part.
     equal_counts : bool
-        Do the numbers of sequences differ by one at most?
+        True if the numbers of sequences may differ by one at most.
 
     Returns
     -------

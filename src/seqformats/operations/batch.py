@@ -395,7 +395,7 @@ def buckets(
     max_items : int
         The most items of a batch; where `padded`, padding is counted.
     padded : bool
-        Does a batch take its longest sequence times the number of its sequences?
+        True if padding counts: a batch then takes its longest sequence times the number of its sequences.
     multiple_of : int
         Where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this.
     max_sequences : int, optional

@@ -24,7 +24,7 @@ count_bins, take_bins = kernel("count_bins"), kernel("take_bins")
 
 @operation
 def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduced]:
-    """Count how often every (innermost) sequence has each of the numbers from 0 to ``size - 1``.
+    """Count how often every sequence has each of the numbers from 0 to ``size - 1``.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def chunk(
     last: Literal["keep", "drop", "pad", "shift"] = "keep",
     fill: object = 0,
 ) -> Chunks:
-    """Every (innermost) sequence as chunks of `size` items, each beginning ``size - overlap`` after the one before.
+    """Every sequence as chunks of `size` items, each beginning ``size - overlap`` after the one before.
 
     Parameters
     ----------

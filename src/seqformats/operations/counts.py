@@ -72,7 +72,7 @@ MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a
 @by_level(keeps=False)
 @COUNT.of
 def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """Count the items of every (innermost) sequence that are not zero, column by column.
+    """Count the items of every sequence that are not zero, column by column.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
 @by_level(keeps=False)
 @ANY.of
 def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """Tell whether any item of every (innermost) sequence is not zero, column by column.
+    """Tell whether any item of every sequence is not zero, column by column.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 @by_level(keeps=False)
 @ALL.of
 def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
-    """Tell whether no item of every (innermost) sequence is zero, column by column.
+    """Tell whether no item of every sequence is zero, column by column.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduc
 @by_level(keeps=False)
 @NUNIQUE.of
 def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """Count the different items of every (innermost) sequence, column by column.
+    """Count the different items of every sequence, column by column.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> 
 @by_level(keeps=False)
 @MODE.of
 def reduce_mode(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The most frequent item of every (innermost) sequence, column by column; of several the least.
+    """The most frequent item of every sequence, column by column; of several the smallest.
 
     Parameters
     ----------

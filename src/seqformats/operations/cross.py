@@ -30,7 +30,7 @@ pair_lengths, pair_rows = kernel("pair_lengths"), kernel("pair_rows")
 
 @operation
 def cross(x: Batch, y: Batch) -> Call[Pairs]:
-    """All pairs of an item of `x` and an item of `y`, within every (innermost) sequence.
+    """All pairs of an item of `x` and an item of `y`, within every sequence.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
 
 @CUT.of
 def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Counts = 1) -> B:
-    """Every (innermost) sequence sliced as Python slices a list: ``sequence[start:stop:step]``.
+    """Every sequence sliced as Python slices a list: ``sequence[start:stop:step]``.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
 
 @TRUNCATE.of
 def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right") -> B:
-    """Every (innermost) sequence cut to at most a given number of items.
+    """Every sequence cut to at most a given number of items.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ SHIFT = Operation(_shift, _shift_rule, check=_shifts)
 @by_level(keeps=True)
 @SHIFT.of
 def shift(x: B, by: Counts, fill: object = 0, *, level: int = INNERMOST) -> B:
-    """Every (innermost) sequence moved along: item t of the result is item ``t - by``, `fill` where there is none.
+    """Every sequence moved along: item t of the result is item ``t - by``, `fill` where there is none.
 
     Parameters
     ----------

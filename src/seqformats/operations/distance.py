@@ -42,7 +42,7 @@ def levenshtein(x: Nested, y: Batch) -> Any: ...
 @overload
 def levenshtein(x: Flat, y: Batch) -> Array: ...
 def levenshtein(x: Batch, y: Batch) -> Reduced:
-    """The edit distance of every (innermost) sequence of `x` to the one of `y` at the same place.
+    """The edit distance of every sequence of `x` to the one of `y` at the same place.
 
     That is how many items must be inserted, deleted or replaced, one at a time, to make one of the other.
 
@@ -71,7 +71,7 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     See Also
     --------
     edits, wer, cer : What the edits are, and rates of errors.
-    equal : Are two batches the same?
+    equal : Compares two batches as wholes.
     erase : Tokens that should not count, taken out before.
 
     Notes

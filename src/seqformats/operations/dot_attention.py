@@ -45,7 +45,7 @@ def attention(
     dropout: float = 0.0,
     seed: int | None = None,
 ) -> Call[B]:
-    """Scaled dot-product attention along every (innermost) sequence, without padding.
+    """Scaled dot-product attention along every sequence, without padding.
 
     Every query becomes the mean of the values of its sequence, weighted by ``softmax(scale * q @ k.T)``.
 
@@ -58,7 +58,7 @@ def attention(
         which may be others than those of `q` (cross attention).  Where there are fewer groups than heads, each serves
         ``heads / groups`` heads in a row (grouped queries).  Kinds may differ; dtype and library are those of `q`.
     causal : bool
-        Does a query see no key after it?  The last query sees all keys, as in flash-attention: with ``m`` keys and
+        True if a query sees no key after it.  The last query sees all keys, as in flash-attention: with ``m`` keys and
         ``n`` queries, query t stands at ``p = t + m - n``, and sees the keys up to p.
     scale : float, optional
         ``1 / sqrt(d)`` without it.

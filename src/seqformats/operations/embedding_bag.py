@@ -49,7 +49,7 @@ def embedding_bag(
     *,
     sparse: bool = False,
 ) -> Reduced:
-    """Reduce the rows of `table` that the ids of each (innermost) sequence name, without writing these rows out.
+    """Reduce the rows of `table` that the ids of each sequence name, without writing these rows out.
 
     Parameters
     ----------

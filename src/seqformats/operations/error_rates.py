@@ -64,7 +64,7 @@ def edits(*, references: Batch, hypotheses: Batch) -> EditCounts:
     Parameters
     ----------
     references, hypotheses : encodings, lists of arrays, nested lists, or lists of texts
-        As many (innermost) sequences of tokens, as `levenshtein` takes them: integers or bools, or texts, which are
+        As many sequences of tokens, as `levenshtein` takes them: integers or bools, or texts, which are
         compared by characters, or lists of words.
 
     Returns

@@ -1,4 +1,4 @@
-"""Reductions that pick one of the items: the largest, the least, the first, the last."""
+"""Reductions that pick one of the items: the largest, the smallest, the first, the last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST = Reduction("last", items_at_end[1], end_pullback(1))
 @by_level(keeps=False)
 @MAX.of
 def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The largest item of every (innermost) sequence, column by column.
+    """The largest item of every sequence, column by column.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 @by_level(keeps=False)
 @MIN.of
 def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The least item of every (innermost) sequence, column by column.
+    """The smallest item of every sequence, column by column.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 @by_level(keeps=False)
 @FIRST.of
 def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The first item of every (innermost) sequence.
+    """The first item of every sequence.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
 @by_level(keeps=False)
 @LAST.of
 def reduce_last(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The last item of every (innermost) sequence.
+    """The last item of every sequence.
 
     Parameters
     ----------

@@ -25,6 +25,8 @@ def marks_for(own: Encoding, keep: object, what: str = "keep") -> Array:
     if is_array(keep):
         library, marks = adopt(keep, what)
         if tuple(marks.shape) not in ((structure.rows,), (structure.rows, 1)):
+            if what == "keep" and tuple(marks.shape) == (structure.n,):
+                raise SHAPE(f"{what} has a bool for each sequence; sf.select(x, bools, level=-1) keeps whole sequences")
             raise SHAPE(f"{what} must have one bool an item, shape ({structure.rows},), not {marks.shape}")
         name = library.dtype_name(marks.dtype)
     else:
@@ -48,6 +50,8 @@ def marks_for(own: Encoding, keep: object, what: str = "keep") -> Array:
 def check_lengths(found: Structure, wanted: Structure, what: str = "keep") -> None:
     """StructureError where a mask, or what goes with it, has other lengths than the batch."""
     if found.n != wanted.n:
+        if what == "keep" and found.rows == wanted.n:
+            raise COUNTS(f"{what} has a bool for each sequence; sf.select(x, bools, level=-1) keeps whole sequences")
         raise COUNTS(f"{what} has {found.n} sequences, but x has {wanted.n}")
     if not found.same_lengths(wanted):
         i = int((found.lengths != wanted.lengths).argmax())
@@ -69,7 +73,7 @@ FILTER = Operation(taken, _filter_rule, check=_kept)
 
 @FILTER.of
 def filter(x: B, keep: Batch | Shaped) -> B:
-    """Keep some items of every (innermost) sequence, and drop the others.
+    """Keep some items of every sequence, and drop the others.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ def filter(x: B, keep: Batch | Shaped) -> B:
 
 
 def run_starts(x: B) -> B:
-    """Mark the items that differ from the one before them in their (innermost) sequence.
+    """Mark the items that differ from the one before them in their sequence.
 
     Parameters
     ----------
@@ -137,6 +141,7 @@ def run_starts(x: B) -> B:
     See Also
     --------
     filter : The items themselves: ``sf.filter(x, sf.run_starts(x))`` has each run once.
+    split : Each run as a sequence of its own: ``sf.split(x, sf.run_starts(x), keep="start")``.
     unique : The distinct items, wherever they stand.
 
     Notes

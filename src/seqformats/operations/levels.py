@@ -99,7 +99,7 @@ def split_at(x: Sequence[Any], tokens: Integers | Set[int] | int, keep: Keep = .
 def split_at(x: Flat | Shaped, tokens: Integers | Set[int] | int, keep: Keep = ...) -> LoD: ...
 @operation
 def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = "end") -> Call[Any]:
-    """Every (innermost) sequence of tokens in parts, split at some tokens: a level more.
+    """Every sequence of tokens in parts, split at some tokens: a level more.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def split(
     lengths: Batch | Integers | None = None,
     keep: Keep = "end",
 ) -> Call[Any]:
-    """Every (innermost) sequence in parts, by marked items or by lengths: a level more.
+    """Every sequence in parts, by marked items or by lengths: a level more.
 
     Parameters
     ----------
@@ -222,6 +222,8 @@ def split(
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.array([0.5, 1.5, 2.5, 3.5]), [3, 1])
     >>> sf.split(x, np.array([True, False, False, True])).to_nested()
+    [[[0.5], [1.5, 2.5]], [[3.5]]]
+    >>> sf.split(x, np.array([False, True, False, True]), keep="start").to_nested()
     [[[0.5], [1.5, 2.5]], [[3.5]]]
     >>> sf.split(x, lengths=[[1, 2], [1]]).to_nested()
     [[[0.5], [1.5, 2.5]], [[3.5]]]

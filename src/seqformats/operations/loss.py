@@ -94,7 +94,7 @@ def cross_entropy(
     label_smoothing : float
         The part of a loss, from 0 to 1, that is the mean over all classes.
     reduction : "sequence", "mean", "sum" or "none"
-        The mean over each (innermost) sequence, over all items, their sum, or the loss of each item.
+        The mean over each sequence, over all items, their sum, or the loss of each item.
     weights : encoding, list of arrays, nested lists or array, optional
         A number an item, by which its loss is multiplied; means are divided by the sum of the weights.  Bools and
         integers are a mask, or counts: an item with 0 has no loss, whatever its scores and its target are.

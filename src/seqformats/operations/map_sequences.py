@@ -39,7 +39,7 @@ _RESULTS = ("auto", "item", "sequence")
 def map_sequences(
     fn: Callable[..., Any], x: Batch, *more: Batch, result: str = "auto", like: Shaped | None = None
 ) -> Any:
-    """Call a function with every (innermost) sequence, of one batch or of several.
+    """Call a function with every sequence, of one batch or of several.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def map_sequences(
     *more : encodings, lists of arrays or nested lists
         Over as many innermost sequences, whose lengths, items and dtypes may be others.
     result : "item", "sequence" or "auto"
-        Is what it gives one item, or a sequence of any length?  "auto" looks at the first result: with as many axes as
+        What it gives: one item, or a sequence of any length.  "auto" looks at the first result: with as many axes as
         a sequence of `x`, or more, it is a sequence; with fewer, or a number, an item.  So counts ``(10,)`` of token
         ids, or a covariance ``(3, 3)`` of vectors, are taken for sequences unless ``result="item"`` says what they are.
     like : array ``(anything, *item)``, optional

@@ -126,7 +126,7 @@ def mask_tokens(
     split: Sequence[float] = (0.8, 0.1, 0.1),
     ignore: int = -100,
 ) -> MaskedTokens[B] | SpanCorrupted[B]:
-    """Hide some items of every (innermost) sequence at random, as masked language models learn to guess them.
+    """Hide some items of every sequence at random, as masked language models learn to guess them.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def corrupt_spans(
     mean: SupportsFloat = 3.0,
     special: Integers | Set[int] | Batch = (),
 ) -> SpanCorrupted[B]:
-    """Take spans at random out of every (innermost) sequence, as T5 learns to fill them in.
+    """Take spans at random out of every sequence, as T5 learns to fill them in.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def model_inputs(
     truncation_side : "right" or "left"
         From where they are cut: from their end, or from their beginning.
     labels : bool
-        Are there to be labels?
+        True for labels too.
     ignore : int
         The label of padding; the losses of PyTorch leave out -100.
     library : "torch", "numpy", ... or None

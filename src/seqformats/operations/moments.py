@@ -81,7 +81,7 @@ def reduce_var(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level
 @overload
 def reduce_var(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
 def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The variance of every (innermost) sequence, column by column.
+    """The variance of every sequence, column by column.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def reduce_std(x: Nested, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level
 @overload
 def reduce_std(x: Flat, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
 def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The standard deviation of every (innermost) sequence, column by column.
+    """The standard deviation of every sequence, column by column.
 
     Parameters
     ----------

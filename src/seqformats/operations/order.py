@@ -100,7 +100,7 @@ def _sort_call(x: Any, descending: object = False, by: Batch | None = None) -> C
 
 
 def sort(x: B, *, descending: bool = False, by: Batch | None = None, level: int = INNERMOST) -> B:
-    """Every (innermost) sequence in rising order, column by column.
+    """Every sequence in rising order, column by column.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ by_level(keeps=True, marks=("by",))(sort)
 
 @by_level(keeps=True)
 def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
-    """The places of the items of every (innermost) sequence in rising order, column by column.
+    """The places of the items of every sequence in rising order, column by column.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class TopK(NamedTuple, Generic[T]):
 
 
 def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> TopK[B]:
-    """The k largest items of every (innermost) sequence in falling order, column by column.
+    """The k largest items of every sequence in falling order, column by column.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> To
     k : int or n integers
         How many, of all sequences or of each; not negative.  A shorter sequence gives all its items.
     largest : bool
-        False for the least, in rising order.
+        False for the smallest, in rising order.
     level : int
         See `reduce_sum`: the sequences of the result are those of this level, without the levels within.
 
@@ -261,9 +261,9 @@ def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> To
 
     Notes
     -----
-    NaN is the largest, and with ``largest=False`` the least, as for `reduce_max` and `reduce_min`; of equal items the
-    first comes first.  The values have a gradient; a pullback takes that of the values, or a `TopK` of which the places
-    are not looked at.
+    NaN is the largest, and with ``largest=False`` the smallest, as for `reduce_max` and `reduce_min`; of equal items
+    the first comes first.  The values have a gradient; a pullback takes that of the values, or a `TopK` of
+    which the places are not looked at.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def unique(x: B, *, counts: Literal[False] = ..., level: int = INNERMOST) -> B: 
 def unique(x: B, *, counts: Literal[True], level: int = INNERMOST) -> Unique[B]: ...
 @by_level(keeps=False)
 def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[B]:
-    """The distinct items of every (innermost) sequence in rising order.
+    """The distinct items of every sequence in rising order.
 
     Parameters
     ----------

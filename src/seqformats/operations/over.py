@@ -37,7 +37,7 @@ class Calculation:
     *numbers : int
         What the kernel takes beside the layout.
     by_item : bool
-        Is the result an item an item, in the layout of the batch, or one per sequence?
+        True if the result has one item for each item, in the layout of the batch, False if one for each sequence.
     long : callable, optional
         What is called with the kernel, and what it would be started with, where sequences are so long that a GPU does
         them in pieces; see `operations.pieces`.

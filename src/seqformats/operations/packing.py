@@ -37,7 +37,7 @@ def pack_bins(lengths: Lengths, capacity: int, *, fewest: bool = False) -> Ragge
     capacity : int
         The most items of a bin.
     fewest : bool
-        Is more time spent on fewer bins?  Then the differencing method divides the sequences among fewer bins, as long
+        True to spend more time on fewer bins: the differencing method divides the sequences among fewer bins, as long
         as they fit; it finds such where a few sequences of like length fill a bin.
 
     Returns
@@ -146,7 +146,7 @@ def pack(
     labels : a batch with the lengths of `documents`, optional
         Integers, one a token: what is to be predicted, -100 for what is not.  Without it, the tokens.
     keep_order : bool
-        Do documents stay in their order, each in the last pack or a new one?  Else they go where they fit best.
+        True if documents stay in their order, each in the last pack or a new one.  Else they go where they fit best.
     too_long : "raise" or "cut"
         What becomes of a document over `capacity`: an error, or parts of that size and a rest, each by itself.
 

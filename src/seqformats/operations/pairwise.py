@@ -38,7 +38,7 @@ AT_ONCE = 1 << 20
 
 @operation
 def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
-    """Multiply each item of every (innermost) sequence of `x` with each item of the one of `y`, as vectors.
+    """Multiply each item of every sequence of `x` with each item of the one of `y`, as vectors.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ GATHER = Operation(pick, _gathered_rule, check=places_in)
 
 @GATHER.of
 def gather(x: B, index: Batch) -> B:
-    """Take the items at chosen places of every (innermost) sequence, in the order in which they are chosen.
+    """Take the items at chosen places of every sequence, in the order in which they are chosen.
 
     Parameters
     ----------

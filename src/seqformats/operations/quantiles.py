@@ -159,7 +159,7 @@ MEDIAN = _reduction("median", 0.5)
 @by_level(keeps=False)
 @MEDIAN.of
 def reduce_median(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The median of every (innermost) sequence, column by column.
+    """The median of every sequence, column by column.
 
     Parameters
     ----------
@@ -216,14 +216,14 @@ def reduce_quantile(
 def reduce_quantile(
     x: Batch, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO, level: int = INNERMOST
 ) -> Reduced:
-    """Quantiles of every (innermost) sequence, column by column.
+    """Quantiles of every sequence, column by column.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
     q : number or numbers
-        From 0, the least item, to 1, the largest.
+        From 0, the smallest item, to 1, the largest.
     interpolation : "linear", "lower", "higher", "nearest" or "midpoint"
         What a quantile is that lies between two items, as in NumPy and PyTorch.
     empty : number or "raise"

@@ -56,7 +56,7 @@ REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing)
 @by_level(keeps=True)
 @REVERSE.of
 def reverse(x: B, *, level: int = INNERMOST) -> B:
-    """Every (innermost) sequence from its end to its beginning.
+    """Every sequence from its end to its beginning.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
 
 @SLICE.of
 def slice(x: B, start: Counts, length: Counts) -> B:
-    """Take the items `start` to ``start + length`` of every (innermost) sequence.
+    """Take the items `start` to ``start + length`` of every sequence.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def per_sequence(value: object, n: int, what: str) -> Array:
 
 @operation
 def reshape(x: B, width: int) -> Call[B]:
-    """The numbers of every (innermost) sequence in rows of `width`.
+    """The numbers of every sequence in rows of `width`.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def reshape(x: B, width: int) -> Call[B]:
 
 
 def erase(x: B, tokens: Integers | Set[int] | int) -> B:
-    """Every (innermost) sequence without some tokens.
+    """Every sequence without some tokens.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Linear recurrences along each (innermost) sequence, and the moving average that is one of them."""
+"""Linear recurrences along each sequence, and the moving average that is one of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def recurrence(
     where: Batch | Shaped | None = None,
     final: bool = False,
 ) -> Call[Any]:
-    """Run ``state = decay * state + x`` along every (innermost) sequence, column by column.
+    """Run ``state = decay * state + x`` along every sequence, column by column.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class _Memory(NamedTuple):
 
 @operation
 def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shaped | None = None) -> Call[B]:
-    """Average the items of every (innermost) sequence so far, each weighing `decay` times what the next one weighs.
+    """Average the items of every sequence so far, each weighing `decay` times what the next one weighs.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ def reduce_sum(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO
 @overload
 def reduce_sum(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
 def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The sum of every (innermost) sequence.
+    """The sum of every sequence.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def reduce_mean(x: Nested, *, weights: Weights | None = None, empty: Empty = ZER
 @overload
 def reduce_mean(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Array: ...
 def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The mean of every (innermost) sequence.
+    """The mean of every sequence.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ by_level(keeps=False, beside=("weights",))(reduce_mean)
 @by_level(keeps=False)
 @SQRT.of
 def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
-    """The sum of every (innermost) sequence, divided by the square root of its length.
+    """The sum of every sequence, divided by the square root of its length.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
 @by_level(keeps=False)
 @PROD.of
 def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
-    """The product of every (innermost) sequence.
+    """The product of every sequence.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Redu
 @by_level(keeps=False)
 @LOGSUMEXP.of
 def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST, level: int = INNERMOST) -> Reduced:
-    """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.
+    """The logarithm of the sum of exponentials of every sequence, without overflow.
 
     Parameters
     ----------

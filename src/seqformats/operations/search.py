@@ -51,7 +51,7 @@ class _Searched(NamedTuple):
 
 
 def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
-    """Find where values belong among the rising items of the (innermost) sequence of the same number.
+    """Find where values belong among the rising items of the sequence of the same number.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
 
 
 def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, direction: str = "backward") -> B:
-    """Find, for each time of `left`, the event of `right` that was last, in the (innermost) sequence of its number.
+    """Find, for each time of `left`, the event of `right` that was last, in the sequence of its number.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, directi
 
 
 def isin(x: B, y: Batch | Shaped) -> B:
-    """Tell of each item whether the (innermost) sequence of the same number in `y` has an equal one.
+    """Tell of each item whether the sequence of the same number in `y` has an equal one.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def isin(x: B, y: Batch | Shaped) -> B:
 
 
 def intersect(x: B, y: Batch) -> B:
-    """Find the distinct items that the (innermost) sequences of the same number have in common, in rising order.
+    """Find the distinct items that the sequences of the same number have in common, in rising order.
 
     Parameters
     ----------

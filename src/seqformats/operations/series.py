@@ -93,7 +93,7 @@ DIFF = Operation(_diff, _diff_rule, check=lambda _, n: (at_least(n, "n", 0),))
 
 @DIFF.of
 def diff(x: B, n: int = 1) -> B:
-    """Subtract from every item of each (innermost) sequence the one before it, `n` times.
+    """Subtract from every item of each sequence the one before it, `n` times.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def _of_numbers(y: Encoding, like: Encoding) -> Ragged[Any]:
 
 @operation
 def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
-    """Put, for every item that is not valid, the last valid one before it in its (innermost) sequence.
+    """Put, for every item that is not valid, the last valid one before it in its sequence.
 
     Parameters
     ----------

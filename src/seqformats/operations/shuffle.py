@@ -42,7 +42,7 @@ SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True)
 
 @SHUFFLE.of
 def shuffle(x: B, seed: int) -> B:
-    """The items of every (innermost) sequence in a random order, all orders as likely.
+    """The items of every sequence in a random order, all orders as likely.
 
     Parameters
     ----------

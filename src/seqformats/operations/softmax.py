@@ -1,4 +1,4 @@
-"""Softmax and running sums along each (innermost) sequence."""
+"""Softmax and running sums along each sequence."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ SOFTMAX, LOG_SOFTMAX = _softmax(0, _softmax_second_order), _softmax(1, _log_soft
 @by_level(keeps=True)
 @SOFTMAX.of
 def softmax(x: B, *, level: int = INNERMOST) -> B:
-    """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
+    """Softmax along every sequence, column by column, with the maximum taken out first.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True)
 @by_level(keeps=True)
 @CUMSUM.of
 def cumsum(x: B, *, level: int = INNERMOST) -> B:
-    """The running sum along every (innermost) sequence, column by column.
+    """The running sum along every sequence, column by column.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def from_text(strings: Sequence[str], *, unit: str = "codepoints") -> Ragged[Arr
 
 
 def to_text(x: Batch) -> Any:
-    """Make a text of every (innermost) sequence.
+    """Make a text of every sequence.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _CLOSED = {
 
 @operation
 def window_by(x: Batch, keys: Batch, before: Value, after: Value, *, closed: str = "both") -> Call[LoD[Any]]:
-    """Make a window around every item, of the items of its (innermost) sequence whose keys are near its own.
+    """Make a window around every item, of the items of its sequence whose keys are near its own.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def topk_mean(x: Nested, topks: Integers | int, *, level: int = INNERMOST) -> An
 @overload
 def topk_mean(x: Flat, topks: Integers | int, *, level: int = INNERMOST) -> Array: ...
 def topk_mean(x: Batch, topks: Integers | int, *, level: int = INNERMOST) -> Reduced:
-    """The means of the k largest items of every (innermost) sequence, column by column, for several k.
+    """The means of the k largest items of every sequence, column by column, for several k.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def argmax(x: Nested, *, level: int = INNERMOST) -> Any: ...
 def argmax(x: Flat, *, level: int = INNERMOST) -> Array: ...
 @by_level(keeps=False)
 def argmax(x: Batch, *, level: int = INNERMOST) -> Reduced:
-    """The place in its (innermost) sequence of the first of the largest items, column by column.
+    """The place in its sequence of the first of the largest items, column by column.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def argmax(x: Batch, *, level: int = INNERMOST) -> Reduced:
     See Also
     --------
     reduce_max : The largest items themselves.
-    argmin : The place of the least.
+    argmin : The place of the smallest item.
     topk : The places of several.
 
     Notes
@@ -214,7 +214,7 @@ def argmin(x: Nested, *, level: int = INNERMOST) -> Any: ...
 def argmin(x: Flat, *, level: int = INNERMOST) -> Array: ...
 @by_level(keeps=False)
 def argmin(x: Batch, *, level: int = INNERMOST) -> Reduced:
-    """The place in its (innermost) sequence of the first of the least items, column by column.
+    """The place in its sequence of the first of the smallest items, column by column.
 
     Parameters
     ----------
@@ -235,12 +235,12 @@ def argmin(x: Batch, *, level: int = INNERMOST) -> Reduced:
 
     See Also
     --------
-    reduce_min : The least items themselves.
+    reduce_min : The smallest items themselves.
     argmax : The place of the largest.
 
     Notes
     -----
-    NaN is the least.  There is no gradient.
+    NaN counts as the smallest.  There is no gradient.
 
     Examples
     --------

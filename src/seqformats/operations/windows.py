@@ -183,7 +183,7 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
 
 @operation
 def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
-    """A convolution along every (innermost) sequence: ``window(x, before, after) @ weight``.
+    """A convolution along every sequence: ``window(x, before, after) @ weight``.
 
     Parameters
     ----------

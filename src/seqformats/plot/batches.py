@@ -384,7 +384,7 @@ def block_mask(x: Lengths, *, causal: bool = False, ax: Axes | None = None) -> A
         Lengths, or a batch that has them.  The mask is drawn from these alone, at most 512 rows of it along each side,
         and never made.
     causal : bool
-        Does a row see none that comes after it?
+        True if a row sees none that comes after it.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure without it.
 

@@ -1,5 +1,8 @@
 """Returns, advantages and losses of reinforcement learning, over the steps of rollouts of different lengths."""
 
+from typing import TYPE_CHECKING
+
+from ..hints import look_up
 from .eligibility import traces
 from .groups import group_advantages, moments, whiten
 from .losses import mean_loss, policy_loss, ratios
@@ -19,3 +22,8 @@ __all__ = [
     "traces",
     "whiten",
 ]
+
+if not TYPE_CHECKING:  # else a checker would believe in every name
+
+    def __getattr__(name):
+        return look_up(__name__, name, __all__)

@@ -8,6 +8,7 @@ for, since what PyTorch is told of encodings is told in the moment of its import
 from typing import TYPE_CHECKING
 
 from ..errors import needed, no_attribute
+from ..hints import look_up
 from ..later import imported
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
     def __getattr__(name):
         """Load a name when it is first asked for."""
         if name not in _PLACES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return look_up(__name__, name, __all__)
         try:
             if _PLACES[name] == ".recurrent":  # a module of PyTorch, which is imported first
                 needed("torch", "torch")

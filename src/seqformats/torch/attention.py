@@ -146,7 +146,7 @@ def flex_mask(
     x : an encoding, a list of tensors, or n lengths
         Its sequences, of a `LoD` the innermost, stand one after the other, as in the data of a `Ragged`.
     causal : bool
-        Does a row see only itself and what comes before it?
+        True if a row sees only itself and what comes before it.
     window : int or (left, right), optional
         How many rows before itself, and after itself, a row sees; -1 is no limit.  One number is for both.
     prefix : int or n integers, optional
