@@ -167,7 +167,7 @@ class Loss(NamedTuple):
         most = n if not here else min(n, 4 * threads) if threads > 1 else 1
         begins, places, powers_at = np.empty((3, max(most, 1) + 1), np.int64)
         goals = LossGoals(
-            labels.tokens,
+            np.empty(labels.tokens.size + 8, np.int64),
             np.empty(labels.tokens.size, np.int64),
             _NOTHING if here else _order(labels),
             labels.cum,
@@ -183,7 +183,7 @@ class Loss(NamedTuple):
         )
         few = FEW if here else -1
         wrong, *plan, each_one = plan_losses.run(
-            goals, frames.at._layout(), int(reduction == "mean"), few, frames.width
+            labels.tokens, goals, frames.at._layout(), int(reduction == "mean"), few, frames.width
         )
         if wrong >= 0:
             raise no_token(labels, wrong, frames.width, frames.blank)

@@ -1,15 +1,17 @@
 """Check the labels of a CTC loss, find out what its kernel wants to know of them, and divide the work.
 
-`goals` holds the labels; its `reach`, `factors`, `begins`, `places` and `powers_at` are written.
+`goals` holds where labels begin; its `targets`, `reach`, `factors`, `begins`, `places` and `powers_at` are written.
 """
 
 from ..ctc.rows import LossGoals
-from .parts import KernelSpec, Layout, compiled, locate
+from .parts import Integers, KernelSpec, Layout, compiled, locate
 
 
 @compiled
-def cpu(goals: LossGoals, at: Layout, mean: int, few: int, width: int) -> tuple[int, int, int, int, int, int]:
-    """Plan for frames in a layout, see `Layout`, of `width` log-probabilities.
+def cpu(
+    tokens: Integers, goals: LossGoals, at: Layout, mean: int, few: int, width: int
+) -> tuple[int, int, int, int, int, int]:
+    """Plan for `tokens`, those of all labels, and frames in a layout, see `Layout`, of `width` log-probabilities.
 
     There are as many units as there is room for in `goals`, but one where there is less to do than `few`, and each
     sequence is one where there is room for it.  `mean` is 1 where losses are divided by the lengths of labels, and by
@@ -22,16 +24,18 @@ def cpu(goals: LossGoals, at: Layout, mean: int, few: int, width: int) -> tuple[
     for label in range(labels):
         reach, before = 0, -1
         for p in range(goals.cum[label], goals.cum[label + 1]):
-            token = goals.targets[p]
+            token = tokens[p]
             if token < 0 or token >= width or token == goals.blank:
                 return p, 0, 0, 0, 0, 0
             if before == token:  # behind a blank
                 reach += 1
-            goals.reach[p] = reach
+            goals.targets[p], goals.reach[p] = token, reach
             reach += 1
             before = token
         share = max(goals.cum[label + 1] - goals.cum[label], 1) * labels
         goals.factors[label] = 1.0 / share if mean != 0 else 1.0
+    for p in range(tokens.size, goals.targets.size):
+        goals.targets[p] = 0
     work, each_one = 0, 1
     for u in range(n):
         i, _, length = locate(at, u)
@@ -60,7 +64,7 @@ def cpu(goals: LossGoals, at: Layout, mean: int, few: int, width: int) -> tuple[
             sizes += size
         # see `Track`: numbers of frames, of tokens, both sides of a frame, and a row of places behind each frame
         need = (length + 1) * (2 * largest + 8) + 3 * length + 6 * largest + 40
-        room, powers = max(room, room_before + need), max(powers, powers_before + largest)
+        room, powers = max(room, room_before + need), max(powers, powers_before + largest + 8)
         done += (length + 1) * (sizes + width // 4 + 8)
     goals.begins[unit + 1] = n
     return -1, unit + 1, room, powers, 4 * work, each_one
