@@ -193,7 +193,7 @@ def to_power(powers: Array, place: int, count: int) -> None:
 
 @shared
 def is_rounded(x: Array, goals: Any, track: Track, frame: int, top: float, band: tuple[int, int]) -> bool:
-    """Is the power of the blank or of a target of a band too small for float32, and not 0?"""
+    """Tell whether the power of the blank or of a target of a band is too small for float32, and not 0."""
     begin, end = band
     for k in range(begin - 1, end):
         log = x[frame + (goals.targets[track.first + k] if k >= begin else goals.blank)] - top
