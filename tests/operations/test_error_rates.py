@@ -97,8 +97,10 @@ RECORDED = [
 
 @pytest.mark.parametrize(("reference", "hypothesis", "words", "characters"), RECORDED)
 def test_recorded_counts(reference, hypothesis, words, characters):
-    assert rows_of(sf.wer(references=[reference], hypotheses=[hypothesis])) == [words]
-    assert rows_of(sf.cer(references=reference, hypotheses=hypothesis)) == [characters]
+    for n in (1, 2):  # a pair alone goes another way
+        texts = {"references": [reference] * n, "hypotheses": [hypothesis] * n}
+        assert rows_of(sf.wer(**texts)) == [words] * n
+        assert rows_of(sf.cer(**texts)) == [characters] * n
 
 
 def test_texts():
@@ -107,7 +109,10 @@ def test_texts():
     assert found.rate == 2 / 5
     assert (type(found), type(found.rate)) == (sf.EditCounts, float)
     assert sf.wer(references=[], hypotheses=[]).rate == 0
-    assert sf.wer(references=[""], hypotheses=["a"]).rate == math.inf
+    for call, empty in ((sf.wer, " "), (sf.cer, "")):
+        assert call(references=[empty], hypotheses="a").rate == math.inf
+        assert rows_of(call(references=["a"], hypotheses=[empty])) == [[0, 0, 1, 0]]
+        assert rows_of(call(references=empty, hypotheses=empty)) == [[0, 0, 0, 0]]
     assert rows_of(sf.cer(references=["\U0001f600\ud800a"], hypotheses=["\U0001f600\ud800b"])) == [[2, 1, 0, 0]]
     words = {"references": [["new york", "is"], []], "hypotheses": [["new", "york", "is"], ["x"]]}
     assert rows_of(sf.edits(**words)) == [[1, 1, 0, 1], [0, 0, 0, 1]]

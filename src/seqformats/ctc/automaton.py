@@ -14,7 +14,9 @@ link_ngrams = kernel("link_ngrams")
 
 NO_WORD = -100.0
 """Log10 of the probability of an unknown word in a model that has none, as in KenLM."""
-KINDS = ["<i4", "<i4", "<f4", "<i4", "<f4", "<i4", "|u1", "<i8"]
+KINDS = dict(
+    zip((*NGramStates._fields, "text", "ends"), ["<i4", "<i4", "<f4", "<i4", "<f4", "<i4", "|u1", "<i8"], strict=True)
+)
 """The dtypes of the arrays of a file."""
 
 
@@ -120,13 +122,11 @@ def _complete(levels: list[Level], n: int) -> Level:
     )
 
 
-def check_states(model: NGramStates, text: Array, ends: Array, numbers: tuple[int, int, int], kinds: list[str]) -> str:
+def check_states(model: NGramStates, text: Array, ends: Array, numbers: tuple[int, int, int]) -> str:
     """Tell what is wrong with the arrays of a file, so that kernels could leave them; "" where all is well."""
     begin, words, logs, nexts, weights, fails = model
     order, start, end = numbers
     states, arcs, size = fails.size, words.size, ends.size - 1
-    if kinds != KINDS:
-        return f"its arrays have the dtypes {', '.join(kinds)}"
     if begin.size != states + 1 or not (logs.size == nexts.size == arcs) or weights.size != states or not states:
         return "its arrays have other sizes"
     if size < 1 or ends[0] != 0 or ends[-1] != text.size or (np.diff(ends) < 0).any():

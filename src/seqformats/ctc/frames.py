@@ -28,6 +28,8 @@ class Frames(NamedTuple):
     data: Array  # its items in the dtype of the kernels, outside of any graph
     library: Library
     on: Library  # in whose arrays kernels write: NumPy's on the host
+    name: str  # of the dtype in which kernels calculate
+    width: int  # how many tokens there are, the blank among them
     blank: int
     levels: tuple[Structure, ...]  # of what was given
 
@@ -35,11 +37,6 @@ class Frames(NamedTuple):
     def structure(self) -> Structure:
         """The sequences."""
         return self.at._structure
-
-    @property
-    def width(self) -> int:
-        """Number of tokens, the blank among them."""
-        return int(self.at.item_shape[0])
 
     def empty(self, size: int, name: str) -> Array:
         """Room for so many numbers of the dtype of this name, where kernels write."""
@@ -106,9 +103,10 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
         raise BEYOND(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
     at = in_one_array(own)
     library = library_of(at.data)
-    data = library.astype(library.alias(at.data), _KINDS[name])
+    kind = _KINDS[name]
+    data = library.astype(library.alias(at.data), kind)
     on = NUMPY if library.kind(data) == "cpu" else library
-    return Frames(at, data, library, on, number, own._levels)
+    return Frames(at, data, library, on, kind, width, number, own._levels)
 
 
 def flag(value: object, what: str) -> bool:

@@ -23,24 +23,12 @@ class Labels(NamedTuple):
     cum: Array  # (labels + 1,) where those of each begin
     first: Array  # (n + 1,) the first label of each sequence
 
-    @property
-    def total(self) -> int:
-        """Number of labels."""
-        return int(self.cum.size) - 1
 
-    @property
-    def lengths(self) -> Array:
-        """Number of tokens in each label."""
-        return np.diff(self.cum)
+def labels_of(given: object, n: int, levels: int) -> Labels:
+    """The labels of n sequences, which are in so many `levels`; see `ctc_loss` for the errors.
 
-    @property
-    def each_one(self) -> bool:
-        """Tell whether each sequence has one label."""
-        return bool((np.diff(self.first) == 1).all())
-
-
-def labels_of(given: object, n: int, levels: int, width: int, blank: int) -> Labels:
-    """The labels of n sequences, which are in so many `levels`; see `ctc_loss` for the errors."""
+    Whether their tokens can be in a label is not looked at.
+    """
     if isinstance(given, (list, tuple)) and not is_column(given):
         found, counts = _in_lists(given, levels)
     else:
@@ -50,15 +38,15 @@ def labels_of(given: object, n: int, levels: int, width: int, blank: int) -> Lab
         raise COUNTS(f"there are labels for {sequences} sequences, but {n} sequences of frames")
     if counts is not None:
         found = found._replace(first=frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)))
-    tokens = found.tokens
-    wrong = (tokens < 0) | (tokens >= width) | (tokens == blank)
-    if wrong.any():
-        place = int(wrong.argmax())
-        label = int(np.searchsorted(found.cum, place, "right")) - 1
-        token = int(tokens[place])
-        why = "which is the blank and in no label" if token == blank else f"but there are the tokens 0 to {width - 1}"
-        raise BEYOND(f"token {place - int(found.cum[label])} of label {label} is {token}, {why}")
     return found
+
+
+def no_token(labels: Labels, place: int, width: int, blank: int) -> Exception:
+    """Say that the token at a place is in no label."""
+    label = int(np.searchsorted(labels.cum, place, "right")) - 1
+    token = int(labels.tokens[place])
+    why = "which is the blank and in no label" if token == blank else f"but there are the tokens 0 to {width - 1}"
+    return BEYOND(f"token {place - int(labels.cum[label])} of label {label} is {token}, {why}")
 
 
 def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:

@@ -15,16 +15,15 @@ from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, with_rule
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
-from ..limits import allocated
 from ..operations.annotations import Batch
 from ..operations.options import flag
 from ..operations.over import name_of, rows_like
 from ..operations.spread import summed
 from .frames import Frames, frames_of
-from .labels import Labels, labels_of
+from .labels import Labels, labels_of, no_token
 from .rows import LossGoals, LossOut, LossRoom
 
-ctc_losses, scale_rows = kernel("ctc_losses"), kernel("scale_rows")
+plan_losses, ctc_losses, scale_rows = kernel("plan_losses"), kernel("ctc_losses"), kernel("scale_rows")
 
 _REDUCTIONS = ("none", "sum", "mean")
 FEW = 1 << 18
@@ -138,8 +137,8 @@ def _prepared(
     found = operand(log_probs)
     frames = frames_of(found.own, blank)
     logits, zero = not flag(normalised, "normalised"), flag(zero_infinity, "zero_infinity")
-    known = labels_of(labels, frames.structure.n, len(frames.levels), frames.width, frames.blank)
-    loss = Loss(known, frames.blank, logits, zero, reduction)
+    known = labels_of(labels, frames.structure.n, len(frames.levels))
+    loss = Loss.of(frames, known, logits, zero, reduction)
     return Call(found.own, loss.rule, None, found.gradient, loss.second_order)
 
 
@@ -149,17 +148,53 @@ with_rule(ctc_loss, _prepared)
 class Loss(NamedTuple):
     """A loss whose labels and options were checked."""
 
-    labels: Labels
-    blank: int
-    logits: bool
-    zero: bool
+    frames: Frames  # for which it was made; it may be taken of others that lie as these do
+    goals: LossGoals
     reduction: str
+    each_one: bool  # has each sequence one label?
+    units: int
+    room: int  # places of float64
+    powers: int
+    work: int
+
+    @classmethod
+    def of(cls, frames: Frames, labels: Labels, logits: bool, zero: bool, reduction: str) -> Loss:
+        """Plan a loss; StructureError where a token can be in no label."""
+        structure, here = frames.structure, frames.on is NUMPY
+        if structure.late:
+            structure.arrived()
+        n, threads = structure.n, num_threads()
+        most = n if not here else min(n, 4 * threads) if threads > 1 else 1
+        begins, places, powers_at = np.empty((3, max(most, 1) + 1), np.int64)
+        goals = LossGoals(
+            np.empty(labels.tokens.size + 8, np.int64),
+            np.empty(labels.tokens.size, np.int64),
+            _NOTHING if here else _order(labels),
+            labels.cum,
+            labels.first,
+            np.empty(labels.cum.size - 1),
+            begins,
+            places,
+            powers_at,
+            frames.blank,
+            int(logits),
+            int(zero),
+            1,
+        )
+        few = FEW if here else -1
+        wrong, *plan, each_one = plan_losses.run(
+            labels.tokens, goals, frames.at._layout(), int(reduction == "mean"), few, frames.width
+        )
+        if wrong >= 0:
+            raise no_token(labels, wrong, frames.width, frames.blank)
+        return cls(frames, goals, reduction, each_one != 0, *plan)
 
     def rule(self, x: Encoding, back: bool) -> tuple[Array, Pullback | None]:
         """The result, and the pullback if it is wanted."""
-        frames, factors = frames_of(x, self.blank), self.factors()
-        at_once = back and (self.reduction != "none" or self.labels.each_one)
-        out = self.run(frames, factors, at_once)
+        frames = self.frames if x is self.frames.at else frames_of(x, self.goals.blank)
+        whole = self.reduction != "none"
+        at_once = back and (whole or self.each_one)
+        out = self.run(frames, at_once)
         y = self.reduced(frames, out.losses)
         if not back:
             return y, None
@@ -168,14 +203,13 @@ class Loss(NamedTuple):
 
         def pullback(dy: Array) -> Encoding:
             slopes = self.slopes_of(frames, dy)
-            try:
-                grad = made.pop()  # once: who takes a gradient may change it
-            except IndexError:
-                several = self.reduction == "none" and not self.labels.each_one
-                grad = self.run(frames, slopes if several else factors, True).grad
-                if not several:
-                    self.scale(frames, slopes, grad)
+            if not at_once:
+                grad = self.run(frames, True, slopes).grad
             else:
+                try:
+                    grad = made.pop()  # once: who takes a gradient may change it
+                except IndexError:
+                    grad = self.run(frames, True).grad
                 self.scale(frames, slopes, grad)
             given = frames.library.astype(frames.given(grad), name)
             dx: Encoding = restored(frames.at._with_data(given), shape)
@@ -196,13 +230,6 @@ class Loss(NamedTuple):
 
         return connected(rule, (x, dy))
 
-    def factors(self) -> Array:
-        """Return the factors of loss and gradient of each label."""
-        count = self.labels.total
-        if self.reduction != "mean":
-            return np.ones(count)
-        return 1.0 / (np.maximum(self.labels.lengths, 1) * max(count, 1))
-
     def slopes_of(self, frames: Frames, dy: Array) -> Array:
         """The gradient of the result, float64 where kernels run."""
         flat = dy.reshape(-1)
@@ -214,10 +241,14 @@ class Loss(NamedTuple):
     def reduced(self, frames: Frames, losses: Array) -> Array:
         """The result, of the losses of all labels."""
         if self.reduction != "none":
-            count = self.labels.total
-            one = Structure(frozen(np.array([count])), frozen(np.array([0, count])), count)
-            losses = summed(Ragged._sealed(losses, one)).reshape(())
-        return frames.given(frames.on.astype(losses, _name(frames)))
+            if frames.on is NUMPY:
+                losses = np.add.reduce(losses, keepdims=True)
+            else:
+                count = self.goals.cum.size - 1
+                one = Structure(frozen(np.array([count])), frozen(np.array([0, count])), count)
+                losses = summed(Ragged._sealed(losses, one))
+            losses = losses.reshape(())
+        return frames.given(frames.on.astype(losses, frames.name))
 
     def scale(self, frames: Frames, slopes: Array, grad: Array) -> None:
         """Multiply the gradient of each sequence by that of its loss."""
@@ -228,105 +259,37 @@ class Loss(NamedTuple):
             work = None if frames.on is NUMPY else Work(rows, rows)
             scale_rows.start(frames.on, (slopes,), (grad,), args, width, structure, work)
 
-    def run(self, frames: Frames, factors: Array, gradient: bool) -> LossOut:
-        """The losses of all labels, and the gradient of their sum if it is wanted."""
-        structure, labels, width = frames.structure, self.labels, frames.width
-        on, like = frames.on, frames.data
-        losses = frames.empty(labels.total, "float64")
+    def run(self, frames: Frames, gradient: bool, factors: Array | None = None) -> LossOut:
+        """The losses of all labels, and the gradient of their sum if it is wanted; or of their sum times factors."""
+        goals, width, like, on = self.goals, frames.width, frames.data, frames.on
+        if factors is not None:
+            goals = goals._replace(factors=factors)
+        if not gradient:
+            goals = goals._replace(gradient=0)
+        losses = frames.empty(goals.cum.size - 1, "float64")
         if gradient:
-            grad = rows_like(on, frames.at, (width,), on.dtype(_name(frames)), like)
+            grad = rows_like(on, frames.at, (width,), on.dtype(frames.name), like)
         else:
-            grad = allocated(on.empty, (0,), on.dtype(_name(frames)), like)
+            grad = frames.empty(0, frames.name)
         out = LossOut(losses, grad)
-        if not structure.n:
+        if not frames.structure.n:
             return out
-        here = on is NUMPY
-        units = _Units.of(frames, labels, here)
-        reach, order = _reach(labels), _NOTHING if here else _order(labels)
-        goals = LossGoals(
-            labels.tokens,
-            reach,
-            order,
-            labels.cum,
-            labels.first,
-            factors,
-            units.begins,
-            units.places,
-            units.powers_at,
-            self.blank,
-            int(self.logits),
-            int(self.zero),
-            int(gradient),
-        )
-        traced = not here and on.kind(like) == "program"  # which takes no room
-        room = LossRoom(frames.empty(0 if traced else units.room, "float64"), frames.empty(units.powers, _name(frames)))
-        inputs, args = (like, goals), (frames.at._layout(),)
-        work = Work(units.begins.size - 1, units.work // width)
-        ctc_losses.start_named(frames.library, inputs, (out, room), args, width, work, structure)
+        at, work = frames.at._layout(), Work(self.units, self.work // width)
+        if on is NUMPY:
+            x = frames.library.operand(like)
+            room = LossRoom(frames.empty(self.room, "float64"), frames.empty(self.powers, frames.name))
+            args = (x, goals, LossOut(losses, grad.reshape(-1)), room, at, width)
+            ctc_losses.run_over(args, work, self.work * x.itemsize, x.dtype.num)
+        else:
+            traced = on.kind(like) == "program"  # which takes no room
+            room = LossRoom(frames.empty(0 if traced else self.room, "float64"), frames.empty(0, frames.name))
+            ctc_losses.start_named(frames.library, (like, goals), (out, room), (at,), width, work, frames.structure)
         return out
-
-
-def _name(frames: Frames) -> str:
-    """In which dtype kernels calculate."""
-    return frames.library.dtype_name(frames.data.dtype)
-
-
-def _reach(labels: Labels) -> Array:
-    """The first frame in which a path can be at each target, behind those before and a blank between equal ones."""
-    tokens, begins = labels.tokens, np.repeat(labels.cum[:-1], labels.lengths)
-    again = np.zeros(tokens.size, np.int64)
-    again[1:] = tokens[1:] == tokens[:-1]
-    places = np.arange(tokens.size)
-    again[places == begins] = 0
-    blanks = np.cumsum(again)
-    reach: Array = places - begins + blanks - blanks[begins]
-    return reach
 
 
 def _order(labels: Labels) -> Array:
     """The places within each label by their tokens, those of a token rising."""
-    label = np.repeat(np.arange(labels.total), labels.lengths)
-    order: Array = np.lexsort((labels.tokens, label)) - np.repeat(labels.cum[:-1], labels.lengths)
+    lengths = np.diff(labels.cum)
+    label = np.repeat(np.arange(lengths.size), lengths)
+    order: Array = np.lexsort((labels.tokens, label)) - np.repeat(labels.cum[:-1], lengths)
     return order
-
-
-class _Units(NamedTuple):
-    """Units into which the work is divided, and where each has its room."""
-
-    begins: Array
-    places: Array
-    powers_at: Array
-    room: int  # places of float64
-    powers: int
-    work: int
-
-    @classmethod
-    def of(cls, frames: Frames, labels: Labels, here: bool) -> _Units:
-        """Units of about the same work on the host, of a sequence each on a GPU."""
-        structure, sizes = frames.structure, (labels.lengths + 8) & -8
-        largest = total = sizes
-        if not labels.each_one:
-            largest, total = np.full(structure.n, 8), np.zeros(structure.n, np.int64)
-            sequence = np.repeat(np.arange(structure.n), np.diff(labels.first))
-            np.maximum.at(largest, sequence, sizes)
-            np.add.at(total, sequence, sizes)
-        lengths = structure.lengths
-        if frames.at._by_steps:
-            indices = structure.order.indices
-            lengths, largest, total = lengths[indices], largest[indices], total[indices]
-        # see `Track`: numbers of frames, of tokens, both sides of a frame, and a row of places behind each frame
-        needs = (lengths + 1) * (2 * largest + 8) + 3 * lengths + 6 * largest + 40
-        costs = (lengths + 1) * (total + frames.width // 4 + 8)
-        work, n = int(costs.sum()), structure.n
-        if here and (work < FEW or num_threads() < 2):
-            room, powers = int(needs.max()), int(largest.max())
-            return cls(np.array([0, n]), np.array([0, room]), np.array([0, powers]), room, powers, 4 * work)
-        units = min(n, 4 * num_threads()) if here else n
-        costs = np.cumsum(costs)
-        begins = np.searchsorted(costs, np.arange(units + 1) * (work / units)) if units < n else np.arange(n + 1)
-        begins[0], begins[-1] = 0, n
-        begins = np.unique(begins)
-        places = np.concatenate([[0], np.cumsum(np.maximum.reduceat(needs, begins[:-1]))])
-        powers_at = np.concatenate([[0], np.cumsum(np.maximum.reduceat(largest, begins[:-1]))])
-        powers = int(powers_at[-1]) if here else 0
-        return cls(begins, places, powers_at, int(places[-1]), powers, 4 * work)

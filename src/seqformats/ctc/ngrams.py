@@ -20,7 +20,7 @@ from ..errors import BROKEN, KIND, said
 from ..formats import Ragged
 from ..launch.kernel import kernel
 from .arpa import read_arpa
-from .automaton import build, check_states
+from .automaton import KINDS, build, check_states
 from .rows import NGramStates
 
 score_ngrams = kernel("score_ngrams")
@@ -139,19 +139,22 @@ class NGrams:
         A file that is there already is replaced once the new one is complete.
         """
         model = self._model
-        arrays = {**model.states._asdict(), "text": model.text, "ends": np.asarray(model.ends, np.int64)}
-        table, place = {}, HEAD
+        given = {**model.states._asdict(), "text": model.text, "ends": model.ends}
+        arrays = {name: np.ascontiguousarray(x, KINDS[name]) for name, x in given.items()}
+        table: dict[str, list[Any]] = {}
+        place = HEAD
         for name, x in arrays.items():
-            table[name] = [x.dtype.str, x.size, place]
+            table[name] = [KINDS[name], x.size, place]
             place += -(-x.nbytes // ALIGNED)
-        facts = {"order": model.order, "start": model.start, "end": model.end, "arrays": table}
+        facts: dict[str, Any] = {"order": model.order, "start": model.start, "end": model.end, "arrays": table}
+        facts["sum"] = _checksum(facts, arrays.values())
         file = Path(os.fsdecode(os.fspath(path)))
         with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as f:
             try:
                 f.write(MAGIC + json.dumps(facts).encode() + b"\n")
                 for name, x in arrays.items():
                     f.seek(table[name][2] * ALIGNED)
-                    f.write(np.ascontiguousarray(x).data)
+                    f.write(x.data)
                 f.truncate(place * ALIGNED)
                 f.close()
                 Path(f.name).replace(file)
@@ -247,6 +250,14 @@ class Model(NamedTuple):
     end: int  # the number of </s>, that of the unknown word if there is none
 
 
+def _checksum(facts: dict[str, Any], arrays: Iterable[Any]) -> int:
+    """Calculate the checksum of what a file holds."""
+    found = zlib.crc32(json.dumps(facts).encode())
+    for x in arrays:
+        found = zlib.crc32(x.data, found)
+    return found
+
+
 def _load(file: Path) -> Model:
     """Map a file of `NGrams.write`; StructureError where it is not as it was written."""
     with file.open("rb") as f:
@@ -254,16 +265,19 @@ def _load(file: Path) -> Model:
     try:
         facts = json.loads(whole[len(MAGIC) : whole.find(b"\n", len(MAGIC))])
         order, start, end = (int(facts[name]) for name in ("order", "start", "end"))
-        arrays = {
-            name: np.frombuffer(whole, np.dtype(kind), int(size), int(place) * ALIGNED)
-            for name, (kind, size, place) in facts["arrays"].items()
-        }
+        arrays = {}
+        for name, dtype in KINDS.items():
+            kind, size, place = facts["arrays"][name]
+            if kind != dtype:
+                raise ValueError(f"{name} has the dtype {said(kind)}")
+            arrays[name] = np.frombuffer(whole, dtype, int(size), int(place) * ALIGNED)
+        if facts.pop("sum") != _checksum(facts, arrays.values()):
+            raise ValueError("its checksum is another one")
         text, ends = arrays.pop("text"), arrays.pop("ends")
         states = NGramStates(**arrays)
-        kinds = [x.dtype.str for x in (*states, text, ends)]
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError, RecursionError) as error:
         raise BROKEN(f"{file} is damaged: {type(error).__name__}: {error}") from None
-    wrong = check_states(states, text, ends, (order, start, end), kinds)
+    wrong = check_states(states, text, ends, (order, start, end))
     if wrong:
         raise BROKEN(f"{file} is damaged: {wrong}")
     return Model(states, order, text, ends, start, end)

@@ -153,7 +153,7 @@ class AlignRoom(NamedTuple):
 class LossGoals(NamedTuple):
     """The labels whose probabilities are wanted, and how the work is divided."""
 
-    targets: Integers  # of all labels, without blanks
+    targets: Integers  # of all labels, without blanks, and eight zeros
     reach: Integers  # (targets,) the first frame in which a path can be at each
     order: Integers  # (targets,) on a GPU the places within each label, by their tokens; else empty
     cum: Integers  # (labels + 1,) where the targets of each label begin
@@ -179,7 +179,7 @@ class LossRoom(NamedTuple):
     """Room to calculate in, where each unit has a part."""
 
     values: Array  # float64
-    powers: Array  # as the frames, a place for each target and up to eight more; on a GPU empty
+    powers: Array  # as the frames, a place for each target and up to 16 more; on a GPU empty
 
 
 class Section(NamedTuple):

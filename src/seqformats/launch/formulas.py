@@ -349,7 +349,7 @@ def _paths(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     states = np.full((labels, 2 * int(counts.max()) + 1), goals.blank)
     own = np.repeat(np.arange(labels), counts)
     place = np.arange(own.size) - cum[own]
-    states[own, 2 * place + 1] = goals.targets
+    states[own, 2 * place + 1] = goals.targets[: own.size]
     skips = np.zeros(states.shape, bool)
     skips[:, 2:] = (states[:, 2:] != states[:, :-2]) & (states[:, 2:] != goals.blank)
     rows = s.offsets[sequence][:, None] + np.minimum(np.arange(s.longest), np.maximum(lengths[:, None] - 1, 0))

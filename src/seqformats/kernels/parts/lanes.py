@@ -73,6 +73,11 @@ def store(x: Item, p: int, lanes: Item) -> None:
     x[p : p + len(lanes)] = lanes
 
 
+def collect(x: Item, begin: int, places: Item, p: int, count: int) -> Any:
+    """Lanes: the items of `x` at ``begin + places[p:p + count]``; both are pointers, and `count` is a constant."""
+    return x[begin + places[p : p + count]]
+
+
 def each(like: Item, value: Item, count: int) -> Any:
     """Lanes of one value, in the dtype of `like`, which is a pointer, a number or lanes."""
     return np.full(count, value, like.dtype)
@@ -279,6 +284,21 @@ def _store(x: Item, p: Item, lanes: Item) -> Any:
             builder.store(value, builder.bitcast(at, value.type.as_pointer()), align=1)
 
     return types.void(x, types.int64, lanes), code
+
+
+@lowered(collect)
+def _collect(x: Item, begin: Item, places: Item, p: Item, count: Item) -> Any:
+    n = _constant(count)
+
+    def code(_: Value, builder: Builder, base: Value, first: Value, table: Value, place: Value, __: Value) -> Any:
+        value = ir.Constant(_vector_of(x.dtype, n), None)
+        for k in range(n):
+            item = builder.load(builder.gep(table, [builder.add(place, I64(k))]))
+            number = builder.load(builder.gep(base, [builder.add(first, item)]))
+            value = builder.insert_element(value, number, I32(k))
+        return value
+
+    return Lanes(x.dtype, n)(x, types.int64, places, types.int64, count), code
 
 
 @lowered(each)

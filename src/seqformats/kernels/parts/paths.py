@@ -12,12 +12,15 @@ import numpy as np
 
 from ...layout import Layout
 from .common import along, locate
-from .lanes import each, in_any, in_lanes, load, pointer, store
+from .lanes import collect, each, in_any, in_lanes, load, pointer, store
 from .moves import at_most
 from .options import shared
 from .record import Array
 from .tiles import fold_add
-from .vectors import best_known, exp, maximum, powers_of_any
+from .vectors import exp, maximum, powers_of_any
+
+TINY = 1.7e-38
+"""Powers of -87 are a little less, and float32 rounds what is below."""
 
 
 class Track(NamedTuple):
@@ -92,30 +95,42 @@ def put_powers(x: Array, grad: Array, place: int, top: float, count: int) -> Non
 
 
 @shared
-def powers_of_frame(x: Array, grad: Array, values: Array, frame: int, width: int) -> Any:
-    """The largest logit of a frame, and the sum of the powers of all, which come to `grad`; NaN where there is none."""
+def top_of_frame(x: Array, frame: int, width: int) -> Any:
+    """The largest number of a frame; NaN where there is one."""
     top = maximum(x, frame, at_most(width, 128))
     for k in range(128, width, 128):
         best = maximum(x, frame + k, at_most(width - k, 128))
         if best > top or best != best:
             top = best if top == top else top
+    return top
+
+
+@shared
+def powers_of_frame(x: Array, grad: Array, values: Array, frame: int, width: int) -> Any:
+    """The largest logit of a frame, and the sum of the powers of all, which come to `grad`; NaN where there is none."""
+    top = top_of_frame(x, frame, width)
     if not top < math.inf:
         return np.float64(top), math.nan
     if top == -math.inf:
         for k in range(width):
             grad[frame + k] = 0
         return np.float64(0.0), 1.0
-    items, sums, few = pointer(x), each(values, 0.0, 32), 0.0
+    items, sums, some = pointer(x), each(values, 0.0, 32), each(values, 0.0, 4)
     k = 0
     while k + 32 <= width:
         put_powers(items, grad, frame + k, top, 32)
         sums = sums + load(grad, frame + k, 32, values)
         k += 32
+    while k + 4 <= width:
+        put_powers(items, grad, frame + k, top, 4)
+        some = some + load(grad, frame + k, 4, values)
+        k += 4
+    total = fold_add(some) if width < 32 else fold_add(sums) + fold_add(some)
     while k < width:
         put_powers(items, grad, frame + k, top, 1)
-        few += grad[frame + k]
+        total += grad[frame + k]
         k += 1
-    return np.float64(top), fold_add(sums) + few
+    return np.float64(top), total
 
 
 @shared
@@ -124,7 +139,7 @@ def read_frames(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Tr
     for t in range(track.length):
         frame = (track.row + along(at, t)) * width
         if goals.logits == 0:
-            if best_known(x, frame, width, 1)[0] < 0:
+            if not top_of_frame(x, frame, width) < math.inf:
                 return False
             top, total = 0.0, 1.0
         elif ready:
@@ -153,49 +168,65 @@ def unit_of(total: float) -> Any:
 
 
 @in_lanes
-def to_powers(powers: Array, place: int, count: int) -> None:
-    """Some logarithms as powers."""
+def to_powers(x: Array, powers: Array, tokens: Array, places: Any, top: float, count: int) -> Any:
+    """Write the powers of some tokens of a frame; True where one is about too small for float32."""
+    frame, token, to = places
+    some = exp(collect(x, frame, tokens, token, count) - each(x, top, count))
+    store(powers, to, some)
+    return in_any(some < each(x, TINY, count))
+
+
+@in_lanes
+def copy_powers(ready: Array, powers: Array, tokens: Array, places: Any, count: int) -> Any:
+    """Do the same where they are ready."""
+    frame, token, to = places
+    some = collect(ready, frame, tokens, token, count)
+    store(powers, to, some)
+    return in_any(some < each(ready, TINY, count))
+
+
+@in_lanes
+def to_power(powers: Array, place: int, count: int) -> None:
+    """Logarithms as powers."""
     store(powers, place, exp(load(powers, place, count, powers)))
+
+
+@shared
+def is_rounded(x: Array, goals: Any, track: Track, frame: int, top: float, band: tuple[int, int]) -> bool:
+    """Tell whether the power of the blank or of a target of a band is too small for float32, and not 0."""
+    begin, end = band
+    for k in range(begin - 1, end):
+        log = x[frame + (goals.targets[track.first + k] if k >= begin else goals.blank)] - top
+        if log < -87.0 and log > -math.inf:
+            return True
+    return False
 
 
 @shared
 def gather(
     x: Array, goals: Any, out: Any, room: Any, track: Track, frame: int, t: int, band: tuple[int, int, bool]
 ) -> Any:
-    """The powers in frame t of the targets of a band, zeros before them and behind; and that of the blank.
+    """The powers in frame t of the targets of a band, eight at a time, and that of the blank.
 
-    True where float32 may be too small for one.
+    True where float32 may be too small for one.  Beside the band are any powers: no path is there.
     """
     begin, end, ready = band
-    low, high = begin & -8, (end + 8) & -8
-    powers, at = room.powers, track.powers
-    for k in range(low, begin):
-        powers[at + k] = 0.0 if ready else -math.inf
-    for k in range(end, high):  # the blank is in the first of these for a while
-        powers[at + k] = 0.0 if ready else -math.inf
-    small: Any = False
+    items, powers, top, at = pointer(x), room.powers, room.values[track.tops + t], track.powers
     if ready:
-        blank = np.float64(out.grad[frame + goals.blank])
-        small = blank < 1.7e-38 and x[frame + goals.blank] > -math.inf
-        for k in range(begin, end):
-            place = frame + goals.targets[track.first + k]
-            power = out.grad[place]
-            if power < 1.7e-38 and x[place] > -math.inf:
-                small = True
-            powers[at + k] = power
-        return blank, small
-    top = room.values[track.tops + t]
-    powers[at + end] = x[frame + goals.blank] - top
-    for k in range(begin, end):
-        powers[at + k] = x[frame + goals.targets[track.first + k]] - top
-    for k in range(begin, end + 1):
-        if powers[at + k] < -87.0 and powers[at + k] > -math.inf:
-            small = True
-    for k in range(low, high, 8):
-        to_powers(powers, at + k, 8)
-    blank = np.float64(powers[at + end])
-    powers[at + end] = 0.0
-    return blank, small
+        blank = out.grad[frame + goals.blank]
+    else:
+        powers[at + track.size] = x[frame + goals.blank] - top
+        to_power(powers, at + track.size, 1)
+        blank = powers[at + track.size]
+    small = blank < TINY
+    for k in range(begin & -8, (end + 8) & -8, 8):
+        places = (frame, track.first + k, at + k)
+        if ready:
+            tiny = copy_powers(out.grad, powers, goals.targets, places, 8)
+        else:
+            tiny = to_powers(items, powers, goals.targets, places, top, 8)
+        small = small or tiny
+    return np.float64(blank), small and is_rounded(x, goals, track, frame, top, (begin, end))
 
 
 @in_lanes
@@ -255,10 +286,9 @@ def forward(
             sums = sums + some
             small = small | tiny
         values[new + 8 + low - 1] = 0.0  # the next frame may begin to read there
-        if high < size:
-            for k in range(high, high + 8):  # and to end there
-                values[new + 8 + k] = 0.0
-                values[new + 8 + size + k] = 0.0
+        if high < size:  # and to end there
+            store(values, new + 8 + high, each(values, 0.0, 8))
+            store(values, new + 8 + size + high, each(values, 0.0, 8))
         total = fold_add(sums)
         lost = lost or in_any(small) or not total > 1e-290
         scale = 1.0
@@ -277,10 +307,11 @@ def forward(
 
 
 @in_lanes
-def meet(values: Array, powers: Array, places: Any, blank: float, count: int) -> Any:
+def meet(values: Array, powers: Array, places: Any, blank: float, scale: float, count: int) -> Any:
     """Probabilities before and behind a frame together, of some tokens and of blanks; and those with the frame."""
     now, size, back, after, mass, powers_at = places
-    token, silent = load(values, back, count, values), load(values, back + size + 8, count, values)
+    factor = each(values, scale, count)
+    token, silent = load(values, back, count, values) * factor, load(values, back + size + 8, count, values) * factor
     both = load(values, now, count, values) * token
     store(values, mass, both)
     store(values, after, token * load(powers, powers_at, count, values))
@@ -301,6 +332,9 @@ def multiply_row(x: Array, begin: int, factor: float, width: int) -> None:
     while k + 32 <= width:
         multiply_some(x, begin + k, factor, 32)
         k += 32
+    while k + 4 <= width:
+        multiply_some(x, begin + k, factor, 4)
+        k += 4
     while k < width:
         multiply_some(x, begin + k, factor, 1)
         k += 1
@@ -335,6 +369,7 @@ def backward(
     values[track.back + size + 8 + track.number] = 1.0
     if track.number != 0:
         values[track.back + last] = 1.0
+    scale = 1.0
     begin, end = max(last, 0), track.number  # of the targets where a path can be: from where, and up to where
     for t in range(length - 1, -1, -1):
         low = begin & -8
@@ -346,7 +381,7 @@ def backward(
         silent = each(values, 0.0, 8)
         for k in range(low, high, 8):
             places = (now + k, size, track.back + k, track.after + k, track.mass + k, track.powers + k)
-            tokens, blanks = meet(values, room.powers, places, blank, 8)
+            tokens, blanks = meet(values, room.powers, places, blank, scale, 8)
             spoken = spoken + tokens
             silent = silent + blanks
         of_blanks = fold_add(silent)
@@ -373,7 +408,4 @@ def backward(
         if not total > 1e-290:
             return False
         scale, _ = unit_of(total)
-        for k in range(begin & -8, (end + 8) & -8):
-            values[track.back + k] *= scale
-            values[track.back + size + 8 + k] *= scale
     return True
