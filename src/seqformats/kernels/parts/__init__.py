@@ -81,6 +81,7 @@ from .lanes import (
     each,
     in_any,
     in_lanes,
+    lane_of,
     larger,
     load,
     log,
@@ -91,6 +92,7 @@ from .lanes import (
     root,
     store,
     unknown,
+    with_lane,
 )
 from .moves import (
     at_least,
@@ -233,6 +235,7 @@ __all__ = [
     "keep",
     "keeps",
     "key_of",
+    "lane_of",
     "larger",
     "largest",
     "last_seen",
@@ -298,5 +301,6 @@ __all__ = [
     "unknown",
     "will_read",
     "will_write",
+    "with_lane",
     "worth",
 ]
