@@ -51,20 +51,22 @@ def in_blocks(x):
     return x.reshape(-1, x.shape[1], W // 16, 16).swapaxes(1, 2)
 
 
-def forwards(name, gates, back, given, weights, bias, states, units, held=7):
+def forwards(name, gates, back, given, weights, bias, states, units, held=0):
     """Return what a kernel leaves in its memory, what it gives, and the states at the end."""
-    room = 7 + SPARE * units
-    blocks = weights.reshape(gates, W // 16, 16, W).transpose(1, 3, 0, 2)  # 16 units, k, gate, unit
-    parts = [blocks[:, :, k : k + 2].reshape(W // 16, 1, -1) for k in (0, 2)]
-    laid = np.concatenate(parts, 1).ravel() if gates == 4 else np.concatenate([p.ravel() for p in parts] + [bias])
-    head = np.concatenate([in_blocks(given).ravel(), np.full((room - 7) * gates * W, np.nan)])
-    held += SPARE * units
-    kept = np.full((3 if gates == 4 else 2) * held * W, np.nan)
-    memory = np.concatenate([head, kept, laid, states.ravel(), np.zeros(512 * units)]).astype(given.dtype)
-    out = np.zeros((7, W), given.dtype)
-    run(f"{name}_steps", memory, out.reshape(-1), BEGINS, 4, room, held, units, back, W, 0, units)
-    end = memory.size - 512 * units
-    return memory, out, memory[end - states.size : end].reshape(states.shape)
+    room = 0 if held else 7 + SPARE * units
+    held = (held or 7) + SPARE * units
+    line, deep, ahead = gates * W, gates * W, 76
+    begin = room * line + (3 if gates == 4 else 2) * held * W
+    memory = np.full(begin + line * (deep + W) + line + W + units * (512 + ahead * (deep + line)), np.nan, given.dtype)
+    biases = np.zeros((2, gates, W), given.dtype)
+    biases[1, 2] = bias if gates == 3 else 0
+    one = np.eye(line, dtype=given.dtype)  # so that the inputs are what is added to the gates
+    laid = [x.reshape(-1) for x in (one, weights, *biases)]
+    run("gate_weights", *laid, memory, begin, gates, W, deep, W, 0, W // 16)
+    out, states = np.zeros((7, W), given.dtype), states.copy()
+    floats = memory, given.reshape(-1), out.reshape(-1), states.reshape(-1)
+    run(f"{name}_steps", *floats, BEGINS, 4, deep, room, held, ahead, units, back, W, 0, units)
+    return memory, out, states
 
 
 @every_case
@@ -72,7 +74,7 @@ def forwards(name, gates, back, given, weights, bias, states, units, held=7):
 def test_steps(name, gates, back, dtype):
     drawn = draw(gates, dtype)
     wanted = equations(name, *drawn, back)
-    for units, held in ((1, 7), (2, 7), (1, 8), (2, 8)):  # all rows, or twice the sequences
+    for units, held in ((1, 0), (2, 0), (1, 8), (2, 8)):  # all rows, or twice the sequences
         _, out, states = forwards(name, gates, back, *drawn, units, held)
         exact = 1e-12 if dtype is np.float64 else 3e-6
         np.testing.assert_allclose(out, wanted[0], atol=exact)
@@ -108,13 +110,13 @@ def test_gradients(name, gates, back):
 def test_matrix_product(sizes, mirrored, dtype):
     high, deep, width = sizes
     rng = np.random.default_rng(0)
-    a, b, bias = (rng.normal(size=shape).astype(dtype) for shape in ((high, deep), (deep, width), (width,)))
+    a, b = (rng.normal(size=shape).astype(dtype) for shape in ((high, deep), (deep, width)))
     along = (1, high) if mirrored else (deep, 1)
     given = np.ascontiguousarray(a.T if mirrored else a).reshape(-1)
-    for units, shift in ((1, bias), (2, bias[:0])):
+    for units in (1, 2):
         out, memory = np.full((high, width), np.nan, dtype), np.full(units * 164096, np.nan, dtype)
         share = -(-high // (8 * units)) * 8
         numbers = np.array([*along, width, width, high, deep, share])
-        run("matrix_product", given, b.reshape(-1), shift, out.reshape(-1), memory, numbers, width, 0, units)
+        run("matrix_product", given, b.reshape(-1), out.reshape(-1), memory, numbers, width, 0, units)
         exact = 1e-12 if dtype is np.float64 else 1e-4
-        np.testing.assert_allclose(out, a @ b + (shift if shift.size else 0), atol=exact)
+        np.testing.assert_allclose(out, a @ b, atol=exact)

@@ -6,6 +6,7 @@ from itertools import accumulate
 import numpy as np
 import oracle
 import pytest
+import rl_oracle
 import strategies
 from checks import filled_like, noise, rows, structure_of
 from hypothesis import given
@@ -40,6 +41,9 @@ EACH = {
     "softmax": (sf.softmax, {}, softmax),
     "log_softmax": (sf.log_softmax, {}, lambda column: [math.log(number) for number in softmax(column)]),
     "cumsum": (sf.cumsum, {}, lambda column: list(accumulate(column))),
+    "recurrence": (sf.recurrence, {"decay": 0.5}, lambda column: rl_oracle.recurrence(column, [0.5] * len(column))[0]),
+    "ema": (sf.ema, {"decay": 0.5}, lambda column: rl_oracle.ema(column, 0.5)),
+    "standardize": (sf.standardize, {}, lambda column: rl_oracle.standardized(column, [True] * len(column))),
     "reverse": (sf.reverse, {}, lambda column: column[::-1]),
     "shift": (sf.shift, {"by": 2, "fill": -1.0}, lambda column: shift(column, 2)),
     "sort": (sf.sort, {}, sorted),
@@ -162,7 +166,9 @@ def test_weights(arrays, kind, operation, data):
 
 
 GRADIENTS = [*EACH.values(), *[call for name, call in ROWS.items() if name[:3] != "arg"]]
-GRADIENTS = {o.__name__: (o, options) for o, options, _ in GRADIENTS if o not in (sf.argsort, sf.position_ids)}
+GRADIENTS = {
+    o.__name__: (o, options) for o, options, _ in GRADIENTS if o not in (sf.argsort, sf.position_ids, sf.recurrence)
+}
 NONE = [f"reduce_{name}" for name in ("count", "nunique", "any", "all")]
 
 
@@ -196,6 +202,21 @@ def test_gradients_of_rows_that_are_spread():
     assert pull(y).tolist() == [4.0, 6.0]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_recurrences_have_a_decay_and_states_at_the_level(arrays, reverse):
+    flat, by, marks = noise(np.zeros(7), 1), noise(np.zeros(7), 2), np.arange(7) % 3 != 1
+    deep, wide = ([sf.LoD(row, [[0, 2, 3], [0, 2, 4, 7]]) for row in (flat, by, marks)], [4, 3])
+    outer = [sf.Ragged(row, wide) for row in (flat, by, marks)]
+    options = {"reverse": reverse, "initial": np.array([0.5, -1.0]), "final": True}
+    (y, states), back = arrays.vjp(sf.recurrence, *deep[:2], where=deep[2], level=0, **options)
+    (wanted, ends), pull = sf.vjp(sf.recurrence, *outer[:2], where=outer[2], **options)
+    assert structure_of(y)[:2] == structure_of(deep[0])[:2]
+    assert np.array_equal(y.data, wanted.data)
+    assert np.array_equal(states, ends)
+    for found, right in zip(back((y, states)), pull((wanted, ends)), strict=True):
+        assert np.array_equal(getattr(found, "data", found), getattr(right, "data", right))
+
+
 def test_no_rows_move():
     x = sf.LoD(np.arange(7.0), [[0, 2, 3], [0, 2, 4, 7]])
     data = x.data
@@ -212,6 +233,7 @@ def test_other_levels(name):
     """The innermost one by another name, that of a batch with one level, and those that are not there."""
     operation = TAKING[name]
     args = {"shift": (1,), "topk": (2,), "topk_mean": (2,), "reduce_quantile": (0.5,), "reduce": ("sum",)}.get(name, ())
+    args = (0.5,) if name in ("recurrence", "ema") else args
     one, two = sf.Ragged(np.arange(3.0), [2, 1]), sf.LoD(np.arange(3.0), [[0, 2], [0, 2, 3]])
     for x, level in ((one, 0), (one, np.int64(-1)), (two, 1), (sf.convert(one, list), 0), ([], 3)):
         found, plain = operation(x, *args, level=level), operation(x, *args)

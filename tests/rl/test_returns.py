@@ -142,6 +142,40 @@ def test_the_bits_of_the_plain_loop_alone_and_in_a_batch(dtype):
         oracle.assert_bits(sf.rl.gae(x[[i]], y[[i]], gamma=0.99, lam=0.95).advantages.data, wanted[part])
 
 
+@given(data=st.data())
+def test_many_sequences_have_the_same_bits_in_every_encoding(data):
+    """Columns of a rectangle go some at a time: with marks, ends, states, and numbers a sequence, forwards and back."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    n = data.draw(st.integers(14, 40))
+    lengths = rng.integers(0, 12, n)
+    total, dtype = int(lengths.sum()), data.draw(st.sampled_from(["f4", "f8"]))
+    floats = [sf.Ragged(row, lengths) for row in rng.standard_normal((4, total)).astype(dtype)]
+    where, done = (data.draw(st.sampled_from([None, rng.random(total) < odds])) for odds in (0.6, 0.2))
+    after = data.draw(st.sampled_from([None, rng.standard_normal(n).astype(dtype), floats[2]]))
+    gamma = data.draw(st.sampled_from([0.9, rng.random(n)]))
+    decay, begin = data.draw(st.sampled_from([(0.5, None), (floats[3], rng.standard_normal(n))]))
+    way = {"reverse": data.draw(st.booleans()), "exclusive": data.draw(st.booleans()), "where": where}
+
+    def everything(kind):
+        x, y, _, _ = [sf.convert(z, kind) for z in floats]
+        bootstrap = after if after is None or isinstance(after, np.ndarray) else sf.convert(after, kind)
+        options = {"gamma": gamma, "lam": 0.7, "where": where, "done": done, "bootstrap": bootstrap}
+        found, pull = sf.vjp(sf.rl.gae, x, y, **options)
+        slopes = pull(found)
+        out, states = sf.recurrence(x, decay, initial=begin, final=True, **way)
+        traced = sf.rl.traces(x, gamma=gamma, where=where, done=done)
+        made = [*found, *(slopes if isinstance(slopes, tuple) else [slopes]), out, traced]
+        for block, z in [(z.data.T if kind is sf.Padded else z.data, z) for z in made if hasattr(z, "lengths")]:
+            if kind in (sf.Padded, sf.Masked):
+                assert not block[np.arange(block.shape[1]) >= z.lengths[:, None]].any()
+        return [*[rows(z) if hasattr(z, "lengths") else z for z in made if z is not None], states]
+
+    wanted = everything(sf.Ragged)
+    for kind in (sf.Padded, sf.Packed, sf.Masked):
+        for a, b in zip(everything(kind), wanted, strict=True):
+            oracle.assert_bits(a, b)
+
+
 @every_encoding
 @pytest.mark.parametrize("seed", range(4))
 def test_gradients_against_finite_differences(arrays, kind, seed):

@@ -13,7 +13,7 @@ lam * advantage``, and a return is an advantage plus the value.  Reference: Schu
 "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (2016), equation 16.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -22,20 +22,94 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
+    at_least,
     choose,
     compiled,
     each,
+    in_lanes,
     load,
     locate,
     nonzero,
     pointer,
     store,
     unknown,
+    with_lane,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_unit, units_of_grid
     from .parts.gpu import gpu, item_in, number_in, times, zero_in
+
+
+class Run(NamedTuple):
+    """Everything that belongs to all sequences."""
+
+    rewards: Array
+    values: Array
+    gamma: Array
+    lam: Array
+    marks: Array
+    ends: Array
+    after: Array
+    advantages: Array
+    returns: Array
+    at: Layout
+    masked: int
+    ending: int
+    valued: int
+    known: int
+    discounts: int  # are there some?  Else one for all
+    decays: int
+    by_row: int
+
+
+@in_lanes
+def estimate(run: Run, u: int, count: int) -> None:
+    """Go through the sequences of so many units, a lane each; no jump depends on their items.
+
+    Several are columns of one rectangle, whose rows lie side by side.  Their padding is written as 0.
+    """
+    one, zero, uneven = unknown(1), each(run.gamma, 0.0, count), count > 1
+    lengths, factor, decay, following = zero, zero, zero, zero
+    longest, begin = 0, 0
+    for k in range(count):
+        i, first, length = locate(run.at, u + k)
+        begin, longest = first - k, at_least(length, longest)
+        discount = run.gamma[i if run.discounts else 0]
+        lengths, factor = with_lane(lengths, k, float(length)), with_lane(factor, k, discount)
+        decay = with_lane(decay, k, discount * run.lam[i if run.decays else 0])
+        if run.known and length > 0:
+            place = first + along(run.at, length - 1) if run.by_row != 0 else i
+            following = with_lane(following, k, run.after[place])
+    advantage, strays = zero, zero
+    t = longest - 1
+    while t >= 0:
+        row = begin + along(run.at, t)
+        time = each(run.gamma, float(t), count)
+        if run.ending:
+            stops = nonzero(load(run.ends, row, count, run.gamma)) & (time < lengths - each(run.gamma, 1.0, count))
+            value = load(run.after, row, count, run.gamma) if run.known and run.by_row != 0 else zero
+            advantage, strays = choose(stops, zero, advantage), choose(stops, zero, strays)
+            following = choose(stops, value, following)
+        reward = load(run.rewards, row, count, run.gamma) + strays
+        value = load(run.values, row, count, run.gamma) if run.valued else zero
+        found = (reward + factor * following - value) + decay * advantage
+        total = found + value
+        if run.masked or uneven:
+            is_there = time < lengths
+            is_step = is_there
+            if run.masked:
+                is_step = nonzero(load(run.marks, row, count, run.gamma)) & is_there
+            advantage = choose(is_step, found, advantage)
+            following = choose(is_step, value, following)
+            strays = choose(is_step, zero, choose(is_there, reward, zero))
+            found, total = choose(is_step, found, zero), choose(is_step, total, zero)
+        else:
+            advantage, following = found, value
+        store(run.advantages, row, found)
+        if run.valued:
+            store(run.returns, row, total)
+        t -= one
 
 
 @compiled
@@ -55,49 +129,34 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; a lane of numbers, so that no jump depends on the marks."""
-    masked, ending, valued, known = marks.size > 0, ends.size > 0, values.size > 0, after.size > 0
-    earned, worth, made, sums, like = (
+    """Units `lo` to `hi`; columns of a rectangle 16 at a time, so that lines of a cache are used whole."""
+    run = Run(
         pointer(rewards),
         pointer(values),
+        pointer(gamma),
+        pointer(lam),
+        pointer(marks),
+        pointer(ends),
+        pointer(after),
         pointer(advantages),
         pointer(returns),
-        pointer(gamma),
+        pointer(at),
+        int(marks.size > 0),
+        int(ends.size > 0),
+        int(values.size > 0),
+        int(after.size > 0),
+        int(gamma.size > 1),
+        int(lam.size > 1),
+        by_row,
     )
-    where, one = pointer(at), unknown(1)
-    zero = each(like, 0.0, 1)
-    for u in range(lo, hi):
-        i, first, length = locate(where, u)
-        discount = gamma[i if gamma.size > 1 else 0]
-        decay = each(like, discount * lam[i if lam.size > 1 else 0], 1)
-        factor = each(like, discount, 1)
-        advantage, strays, following = zero, zero, zero
-        t = length - 1
-        if known and length > 0:
-            following = each(like, after[first + along(where, t) if by_row != 0 else i], 1)
-        while t >= 0:
-            row = first + along(where, t)
-            if ending and ends[row] != 0 and t != length - 1:
-                advantage, strays, following = zero, zero, zero
-                if known and by_row != 0:
-                    following = each(like, after[row], 1)
-            reward = load(earned, row, 1, like) + strays
-            value = load(worth, row, 1, like) if valued else zero
-            found = (reward + factor * following - value) + decay * advantage
-            if masked:
-                is_step = nonzero(each(like, float(marks[row]), 1))
-                advantage = choose(is_step, found, advantage)
-                following = choose(is_step, value, following)
-                strays = choose(is_step, zero, reward)
-                store(made, row, choose(is_step, found, zero))
-                if valued:
-                    store(sums, row, choose(is_step, found + value, zero))
-            else:
-                advantage, following = found, value
-                store(made, row, found)
-                if valued:
-                    store(sums, row, found + value)
-            t -= one
+    u = lo
+    while u < hi:
+        if at.step > 1 and hi - u >= 16:
+            estimate(run, u, 16)
+            u += 16
+        else:
+            estimate(run, u, 1)
+            u += 1
 
 
 def cuda(

@@ -1,28 +1,28 @@
 """All steps of one direction of a GRU layer over packed rows, without padding.
 
-`x` is the memory of a layer, in which the parts below follow each other.  W is `width`, the units of the layer up to a
-multiple of 32, R is `room`, at least 8 more than there are rows, and n the number of sequences.
+`states` ``(n, W)`` are those at the beginning; then those at the end of each sequence.  `x` is the memory of a layer,
+in which these parts follow each other:
 
-- gates ``(R, W / 16, 3, 16)``: what the input adds to them; then the gates r and z, and the new content, 16 units each
+- gates ``(room, W / 16, 3, 16)``: the gates r and z, and the new content, 16 units each
 - before ``(held, W)``: the state before each step
 - inner ``(held, W)``: what it adds to the content, which r weighs
-- weights ``(W / 16, W, 32)``: those of the state for r and z of 16 units, then ``(W / 16, W, 16)`` for the content
-- bias ``(W,)``: of the inner
-- states ``(n, W)``: at the beginning; then those at the end of each sequence
-- tiles: 512 numbers a unit
+- weights and biases, see `gate_weights`
+- for each unit a tile of 512 numbers, and `ahead` rows of inputs and gates, see `parts.enter`
 
-`out`, steps, units and `back` are those of `lstm_steps`.
+Everything else is as in `lstm_steps`.
 
 K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as PyTorch's `nn.GRU` has it.
 """
 
 from .parts import (
     Array,
+    Inputs,
     Integers,
     KernelSpec,
     Product,
     compiled,
     copy_numbers,
+    enter,
     load,
     multiply,
     multiply_few,
@@ -37,11 +37,15 @@ from .parts import (
 @compiled
 def cpu(
     x: Array,
+    given: Array,
     out: Array,
+    states: Array,
     begins: Integers,
     count: int,
+    deep: int,
     room: int,
     held: int,
+    ahead: int,
     units: int,
     back: int,
     width: int,
@@ -49,30 +53,37 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
-    steps, keeps = begins.size - 1, held == room
-    x, out = pointer(x), pointer(out)
-    before = room * 3 * width
+    steps, keeps, line = begins.size - 1, room > 0, 3 * width
+    x, given, out, states = pointer(x), pointer(given), pointer(out), pointer(states)
+    before = room * line
     inner = before + held * width
-    weights = inner + held * width
+    entering = inner + held * width
+    weights = entering + line * deep
     narrow = weights + 2 * width * width
-    bias = narrow + width * width
-    states = bias + width
+    bias = weights + line * width
     for u in range(lo, hi):
-        tile = states + count * width + u * 512
+        tile = bias + line + width + u * (512 + ahead * (deep + line))
+        inputs = Inputs(tile + 512, tile + 512 + ahead * deep, entering, deep, line)
+        known, added = (
+            0,
+            inputs.gates,
+        )  # up to which step inputs are added up, and those of this one
         for s in range(steps):
+            if s == known:
+                known, added = enter(given, x, begins, s, back, u, units, inputs), inputs.gates
             row, alive, old, follow, others = step_at(begins, steps, s, back)
-            now, ahead = row, follow  # where the states before this step are, and before the next one
+            now, following = row, follow  # where the states before this step are, and before the next one
             if not keeps:
-                now, ahead = (s & 1) * count, (~s & 1) * count
+                now, following = (s & 1) * count, (~s & 1) * count
             i = u
             while i < alive:
                 if i >= old:  # the sequence begins here
-                    copy_numbers(x, states + i * width, x, before + (now + i) * width, width)
+                    copy_numbers(states, i * width, x, before + (now + i) * width, width)
                 i += units
             for p in range(width // 16):
                 panel, last = weights + p * 32 * width, narrow + p * 16 * width
-                shift = load(x, bias + 16 * p, 16, x)
-                i = u
+                shift, bonus = bias + 32 * p, bias + 2 * width + 16 * p
+                i, entered, latest = u, added + 32 * p, added + 2 * width + 16 * p
                 while i < alive:
                     begin = before + (now + i) * width
                     gap = units * width
@@ -86,12 +97,14 @@ def cpu(
                         multiply_few(x, two, 16)
                     r = 0
                     while r < 8 and i < alive:
-                        q, g, unit = tile + r * 48, (row + i) * 3 * width + p * 48, p * 16
+                        q, g, unit = tile + r * 48, (row + i) * line + p * 48, p * 16
                         place = (row + i) * width + unit
-                        reset = sigmoid(load(x, g, 16, x) + load(x, q, 16, x), 16)
-                        keep = sigmoid(load(x, g + 16, 16, x) + load(x, q + 16, 16, x), 16)
-                        inside = load(x, q + 32, 16, x) + shift
-                        content = tanh(load(x, g + 32, 16, x) + reset * inside, 16)
+                        first = load(x, entered, 16, x) + load(x, shift, 16, x) + load(x, q, 16, x)
+                        second = load(x, entered + 16, 16, x) + load(x, shift + 16, 16, x) + load(x, q + 16, 16, x)
+                        reset, keep = sigmoid(first, 16), sigmoid(second, 16)
+                        inside = load(x, q + 32, 16, x) + load(x, bonus + width, 16, x)
+                        outside = load(x, latest, 16, x) + load(x, bonus, 16, x)
+                        content = tanh(outside + reset * inside, 16)
                         former = load(x, before + (now + i) * width + unit, 16, x)
                         state = content + keep * (former - content)
                         if keeps:
@@ -100,10 +113,15 @@ def cpu(
                             store(x, g + 32, content)
                             store(x, inner + place, inside)
                         store(out, place, state)
-                        place = before + (ahead + i) * width + unit if i < others else states + i * width + unit
-                        store(x, place, state)
+                        if i < others:
+                            store(x, before + (following + i) * width + unit, state)
+                        else:
+                            store(states, i * width + unit, state)
                         i += units
                         r += 1
+                        entered += line
+                        latest += line
+            added += (alive - u + units - 1) // units * line if u < alive else 0
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 2, ("f8",) * 2))
+KERNEL = KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))

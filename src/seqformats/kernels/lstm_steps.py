@@ -1,31 +1,33 @@
 """All steps of one direction of an LSTM layer over packed rows, without padding.
 
-`x` is the memory of a layer, in which the parts below follow each other.  W is `width`, the units of the layer up to a
-multiple of 32, R is `room`, at least 8 more than there are rows, and n the number of sequences.
+`given` ``(rows, deep)`` are the inputs, `out` ``(rows, W)`` the state behind each step, and `states` ``(2, n, W)``
+state and cell at the beginning; then those at the end of each sequence.  W is `width`, the units of the layer up to a
+multiple of 32, and n the number of sequences.  `x` is the memory of a layer, in which these parts follow each other:
 
-- gates ``(R, W / 16, 4, 16)``: what the input adds to them; then the gates i and f, the new content and the gate o
+- gates ``(room, W / 16, 4, 16)``: the gates i and f, the new content and the gate o
 - before ``(held, W)``: the state before each step
 - cells ``(held, W)``: the cell before each step
 - tops ``(held, W)``: tanh of the cell behind it
-- weights ``(W / 16, 2, W, 32)``: those of the state for 16 units, of i and f, and of the new content and o
-- states ``(2, n, W)``: state and cell at the beginning; then those at the end of each sequence
-- tiles: 512 numbers a unit
+- weights and bias, see `gate_weights`
+- for each unit a tile of 512 numbers, and `ahead` rows of inputs and gates, see `parts.enter`
 
-`out` ``(rows, W)``: the state behind each step.  Step t is the rows ``begins[t]`` to ``begins[t + 1]``, one for each of
-the first sequences; with `back` they go from the last to the first.  Unit u does the sequences u, u + `units`, ...
-`held` is R where the gradient is to be found, of whose rows all is kept; else 2 n and 8 for each unit.
-The sums of each row do not depend on other rows.
+Step t is the rows ``begins[t]`` to ``begins[t + 1]``, one for each of the first sequences; with `back` they go from the
+last to the first.  Unit u does the sequences u, u + `units`, ...  Where the gradient is to be found, `room` and `held`
+are at least 8 more than there are rows, for each unit, and all is kept; else `room` is 0, and `held` 2 n and 8 for each
+unit.  The sums of each row do not depend on other rows.
 
 S. Hochreiter and J. Schmidhuber, Long short-term memory, 1997, with the gates of PyTorch's `nn.LSTM`.
 """
 
 from .parts import (
     Array,
+    Inputs,
     Integers,
     KernelSpec,
     Product,
     compiled,
     copy_numbers,
+    enter,
     load,
     multiply,
     multiply_few,
@@ -40,11 +42,15 @@ from .parts import (
 @compiled
 def cpu(
     x: Array,
+    given: Array,
     out: Array,
+    states: Array,
     begins: Integers,
     count: int,
+    deep: int,
     room: int,
     held: int,
+    ahead: int,
     units: int,
     back: int,
     width: int,
@@ -52,29 +58,37 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
-    steps, keeps = begins.size - 1, held == room
-    x, out = pointer(x), pointer(out)
-    before = room * 4 * width
+    steps, keeps, line = begins.size - 1, room > 0, 4 * width
+    x, given, out, states = pointer(x), pointer(given), pointer(out), pointer(states)
+    before = room * line
     cells = before + held * width
     tops = cells + held * width
-    weights = tops + held * width
-    states = weights + 4 * width * width
+    entering = tops + held * width
+    weights = entering + line * deep
+    bias = weights + line * width
     for u in range(lo, hi):
-        tile = states + 2 * count * width + u * 512
+        tile = bias + line + u * (512 + ahead * (deep + line))
+        inputs = Inputs(tile + 512, tile + 512 + ahead * deep, entering, deep, line)
+        known, added = (
+            0,
+            inputs.gates,
+        )  # up to which step inputs are added up, and those of this one
         for s in range(steps):
+            if s == known:
+                known, added = enter(given, x, begins, s, back, u, units, inputs), inputs.gates
             row, alive, old, follow, others = step_at(begins, steps, s, back)
-            now, ahead = row, follow  # where the states before this step are, and before the next one
+            now, following = row, follow  # where the states before this step are, and before the next one
             if not keeps:
-                now, ahead = (s & 1) * count, (~s & 1) * count
+                now, following = (s & 1) * count, (~s & 1) * count
             i = u
             while i < alive:
                 if i >= old:  # the sequence begins here
-                    copy_numbers(x, states + i * width, x, before + (now + i) * width, width)
-                    copy_numbers(x, states + (count + i) * width, x, cells + (now + i) * width, width)
+                    copy_numbers(states, i * width, x, before + (now + i) * width, width)
+                    copy_numbers(states, (count + i) * width, x, cells + (now + i) * width, width)
                 i += units
             for p in range(width // 16):
-                panel = weights + p * 64 * width
-                i = u
+                panel, shift = weights + p * 64 * width, bias + p * 64
+                i, entered = u, added + p * 64
                 while i < alive:
                     begin = before + (now + i) * width
                     gap = units * width
@@ -88,32 +102,36 @@ def cpu(
                         multiply_few(x, two, 32)
                     r = 0
                     while r < 8 and i < alive:
-                        q, g, unit = tile + r * 64, (row + i) * 4 * width + p * 64, p * 16
+                        q, g, unit = tile + r * 64, (row + i) * line + p * 64, p * 16
                         place = (row + i) * width + unit
-                        enter = sigmoid(load(x, g, 16, x) + load(x, q, 16, x), 16)
-                        forget = sigmoid(load(x, g + 16, 16, x) + load(x, q + 16, 16, x), 16)
-                        content = tanh(load(x, g + 32, 16, x) + load(x, q + 32, 16, x), 16)
-                        give = sigmoid(load(x, g + 48, 16, x) + load(x, q + 48, 16, x), 16)
-                        cell = forget * load(x, cells + (now + i) * width + unit, 16, x) + enter * content
+                        low = load(x, entered, 16, x) + load(x, shift, 16, x) + load(x, q, 16, x)
+                        keep = load(x, entered + 16, 16, x) + load(x, shift + 16, 16, x) + load(x, q + 16, 16, x)
+                        new = load(x, entered + 32, 16, x) + load(x, shift + 32, 16, x) + load(x, q + 32, 16, x)
+                        last = load(x, entered + 48, 16, x) + load(x, shift + 48, 16, x) + load(x, q + 48, 16, x)
+                        admit, forget = sigmoid(low, 16), sigmoid(keep, 16)
+                        content, give = tanh(new, 16), sigmoid(last, 16)
+                        cell = forget * load(x, cells + (now + i) * width + unit, 16, x) + admit * content
                         top = tanh(cell, 16)
                         state = give * top
                         if keeps:
-                            store(x, g, enter)
+                            store(x, g, admit)
                             store(x, g + 16, forget)
                             store(x, g + 32, content)
                             store(x, g + 48, give)
                             store(x, tops + place, top)
                         store(out, place, state)
                         if i < others:
-                            place = (ahead + i) * width + unit
+                            place = (following + i) * width + unit
                             store(x, before + place, state)
                             store(x, cells + place, cell)
                         else:
-                            place = states + i * width + unit
-                            store(x, place, state)
-                            store(x, place + count * width, cell)
+                            place = i * width + unit
+                            store(states, place, state)
+                            store(states, place + count * width, cell)
                         i += units
                         r += 1
+                        entered += line
+            added += (alive - u + units - 1) // units * line if u < alive else 0
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 2, ("f8",) * 2))
+KERNEL = KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))

@@ -1,9 +1,8 @@
-"""A product of matrices, ``out[r, c] = sum(a[r, k] * b[k, c] for k) + bias[c]``, in blocks that fit into caches.
+"""A product of matrices, ``out[r, c] = sum(a[r, k] * b[k, c] for k)``, in blocks that fit into caches.
 
 `sizes` are down, along, across, gap, high, deep and share.  The number (r, k) of `a` is at ``r * down + k * along``,
 one of which is 1, (k, c) of `b` at ``k * across + c``, and (r, c) of `out` at ``r * gap + c``.  `a` has `high` rows and
-`deep` columns; `width` are the columns of `b`.  `bias` has `width` numbers, or none.  Unit u does `share` rows, a
-multiple of 8, from ``u * share`` on.
+`deep` columns; `width` are the columns of `b`.  Unit u does `share` rows, a multiple of 8, from ``u * share`` on.
 
 `x` is memory of its own, 164,096 numbers a unit: blocks of `b` of 256 rows and 512 columns by panels of 32, blocks of
 `a` of 128 rows, and a tile.  Each number is added up in the order of k, so it does not depend on the other rows.
@@ -29,12 +28,11 @@ from .parts import (
 
 
 @compiled
-def cpu(a: Array, b: Array, bias: Array, out: Array, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
+def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    shifts = bias.size
     down, along, across, gap = sizes[0], sizes[1], sizes[2], sizes[3]
     high, deep, share = sizes[4], sizes[5], sizes[6]
-    a, b, bias, out, x = pointer(a), pointer(b), pointer(bias), pointer(out), pointer(x)
+    a, b, out, x = pointer(a), pointer(b), pointer(out), pointer(x)
     for u in range(lo, hi):
         panels = u * (256 * 512 + 128 * 256 + 256)
         rows = panels + 256 * 512
@@ -80,11 +78,7 @@ def cpu(a: Array, b: Array, bias: Array, out: Array, x: Array, sizes: Integers, 
                                 multiply(x, Product(tile, 32, p, 1, 8, panel, 32, size, 0), 32)
                             for k in range(at_most(end - r, 8)):
                                 place = (r + k) * gap + c
-                                if top == 0 and some == 32 and shifts != 0:
-                                    store(out, place, load(x, tile + 32 * k, 32, x) + load(bias, c, 32, x))
-                                elif top == 0:
-                                    if shifts != 0:
-                                        add_row(bias, c, x, tile + 32 * k, some, 1)
+                                if top == 0:
                                     give_row(x, tile + 32 * k, out, place, some)
                                 else:
                                     add_row(x, tile + 32 * k, out, place, some, 1)
@@ -95,4 +89,4 @@ def cpu(a: Array, b: Array, bias: Array, out: Array, x: Array, sizes: Integers, 
             left = right
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 5, ("f8",) * 5))
+KERNEL = KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))

@@ -24,11 +24,13 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
+    at_least,
     at_most,
     choose,
     compiled,
     each,
     in_lanes,
+    lane_of,
     load,
     locate,
     nonzero,
@@ -36,6 +38,7 @@ from .parts import (
     shared,
     store,
     unknown,
+    with_lane,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -155,6 +158,60 @@ def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: i
     return state
 
 
+@in_lanes
+def recur_beside(
+    run: Run,
+    u: int,
+    starts: Array,
+    by_sequence: int,
+    begun: int,
+    back: int,
+    exclusive: int,
+    blank: int,
+    chunk: int,
+    count: int,
+) -> bool:
+    """Go through so many columns of a rectangle with a number an item, a lane each, and write zeros to their padding.
+
+    They are not begun where one is longer than a chunk.
+    """
+    one, zero = unknown(1), each(run.like, 0.0, count)
+    lengths, factors, state, longest = zero, zero, zero, 0
+    for k in range(count):
+        i, _, length = locate(run.at, u + k)
+        longest = at_least(length, longest)
+        lengths = with_lane(lengths, k, float(length))
+        factors = with_lane(factors, k, run.decay[i * by_sequence])
+        if begun != 0:
+            state = with_lane(state, k, starts[i])
+    if longest > chunk:
+        return False
+    t, rows = back * (longest - 1), longest
+    while rows > 0:
+        row = u + along(run.at, t)
+        is_there = each(run.like, float(t), count) < lengths
+        is_step = is_there
+        if run.masked != 0:
+            is_step = nonzero(load(run.marks, row, count, run.like)) & is_there
+        decay = load(run.decay, row, count, run.like) if run.by_row != 0 else factors
+        following = choose(is_step, decay * state + load(run.x, row, count, run.like), state)
+        written = following
+        if exclusive != 0:
+            written = state
+        elif blank != 0:
+            written = choose(is_step, following, zero)
+        store(run.out, row, choose(is_there, written, zero))
+        state = following
+        if run.ending != 0:
+            state = choose(nonzero(load(run.ends, row, count, run.like)) & is_there, zero, state)
+        t += 1 - 2 * back
+        rows -= one
+    for k in range(count):
+        i, _, _ = locate(run.at, u + k)
+        run.like[i] = lane_of(state, k)
+    return True
+
+
 @compiled
 def cpu(
     x: Array,
@@ -180,7 +237,13 @@ def cpu(
     masked, ending, begun = int(marks.size > 0), int(ends.size > 0), initial.size > 0
     items, decays, starts, flags, stops = pointer(x), pointer(decay), pointer(initial), pointer(marks), pointer(ends)
     made, states, where = pointer(out), pointer(final), pointer(at)
-    for u in range(lo, hi):
+    u = lo
+    while u < hi:
+        if at.step > 1 and width == 1 and hi - u >= 16:  # a line of the cache has items of many columns
+            run = Run(items, decays, flags, stops, made, states, where, u, 0, 1, 0, by_row, by_column, masked, ending)
+            if recur_beside(run, u, starts, by_sequence, int(begun), back, exclusive, blank, chunk, 16):
+                u += 16
+                continue
         i, first, length = locate(where, u)
         k = 0
         while k < width:
@@ -214,6 +277,7 @@ def cpu(
                 state = load(starts, place, 1, states) if begun else each(states, 0.0, 1)
                 store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 1))
             k += count
+        u += 1
 
 
 class Rows(NamedTuple):

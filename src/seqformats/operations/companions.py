@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, SUMS_IN
-from ..converters.convert import relaid, rows_of
+from ..converters.convert import relaid, restored, rows_of
 from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, said
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
@@ -127,6 +127,11 @@ def data_beside(own: Encoding, at: Encoding, name: str) -> Array:
     laid = relaid(in_one_array(own) if at._in_one_array and not own._in_one_array else own, at)
     data: Array = in_one_array(laid).data
     return library_of(data).astype(data, name)
+
+
+def laid_back(dx: Encoding, own: Encoding) -> Encoding:
+    """A gradient whose padding is zero as the batch that it belongs to."""
+    return restored(dx, own) if own.keeps_levels else relaid(dx, own)
 
 
 def constant(what: str, *given: object) -> None:

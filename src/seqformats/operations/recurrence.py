@@ -12,7 +12,8 @@ from ..errors import RANGE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
+from ..gradients.levels import INNERMOST, at_level, by_level
+from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
 from .annotations import B, Batch
 from .averages import Averages
 from .companions import NO_MARKS, NOTHING, floats_for, in_kind, kept, marks_beside, settled_like
@@ -31,6 +32,7 @@ def recurrence(
     exclusive: bool = ...,
     where: Batch | Shaped | None = ...,
     final: Literal[False] = ...,
+    level: int = ...,
 ) -> B: ...
 @overload
 def recurrence(
@@ -42,8 +44,8 @@ def recurrence(
     exclusive: bool = ...,
     where: Batch | Shaped | None = ...,
     final: Literal[True],
+    level: int = ...,
 ) -> tuple[B, Array]: ...
-@operation
 def recurrence(
     x: B,
     decay: SupportsFloat | Shaped | Batch,
@@ -53,7 +55,8 @@ def recurrence(
     exclusive: bool = False,
     where: Batch | Shaped | None = None,
     final: bool = False,
-) -> Call[Any]:
+    level: int = INNERMOST,
+) -> Any:
     """Run ``state = decay * state + x`` along every sequence, column by column.
 
     Parameters
@@ -74,6 +77,8 @@ def recurrence(
         their `x` nor their `decay` is looked at.
     final : bool
         Give the states after all items too, with which a stream goes on as `initial`.
+    level : int
+        See `softmax`.  States are those of the sequences of this level.
 
     Returns
     -------
@@ -121,6 +126,16 @@ def recurrence(
     >>> sf.recurrence(sf.Ragged(np.array([0.0, 4.0]), [1, 1]), 0.5, initial=state).data
     array([0.5, 8. ])
     """
+    options = {"initial": initial, "reverse": reverse, "exclusive": exclusive, "where": where, "final": final}
+    if level is not INNERMOST:
+        return at_level(recurrence, level, x, decay, **options)
+    return _recurrence(x, decay, **options).run()
+
+
+def _recurrence(
+    x: Batch, decay: Any, initial: Any, reverse: object, exclusive: object, where: Any, final: object
+) -> Call[Any]:
+    """Check the arguments of `recurrence`."""
     found = to_be_summed(operand(x))
     own: Encoding = found.own
     kind, name = floats_for("a recurrence", name_of(own))
@@ -140,6 +155,9 @@ def recurrence(
         flag(exclusive, "exclusive"),
     )
     return _call(found, by, start, started, scan, flag(final, "final"))
+
+
+by_level(keeps=True, beside=("decay",), marks=("where",))(with_rule(recurrence, _recurrence))
 
 
 def _call(found: Operand, by: Decay, start: Any, started: bool, scan: Scan, final: bool) -> Call[Any]:
@@ -270,8 +288,14 @@ class _Memory(NamedTuple):
 # --- the moving average -----------------------------------------------------------------------------------------------
 
 
-@operation
-def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shaped | None = None) -> Call[B]:
+def ema(
+    x: B,
+    decay: SupportsFloat,
+    *,
+    adjust: bool = False,
+    where: Batch | Shaped | None = None,
+    level: int = INNERMOST,
+) -> B:
     """Average the items of every sequence so far, each weighing `decay` times what the next one weighs.
 
     Parameters
@@ -285,6 +309,8 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
         ``decay * average + (1 - decay) * x`` from there on.
     where : a batch or an array of bools, optional
         Which items count, one bool an item as for `filter`.  At the others the average stays as it is.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -312,6 +338,13 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
     >>> sf.ema(x, 0.5, adjust=True).data.round(3)
     array([4.   , 6.667, 2.857, 6.   ])
     """
+    if level is not INNERMOST:
+        return at_level(ema, level, x, decay, adjust=adjust, where=where)
+    return _ema(x, decay, adjust, where).run()
+
+
+def _ema(x: B, decay: object, adjust: object, where: Any) -> Call[B]:
+    """Check the arguments of `ema`."""
     found = to_be_summed(operand(x))
     own: Encoding = found.own
     kinds = floats_for("a moving average", name_of(own))
@@ -331,3 +364,6 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
         return y, lambda dy: linear(lambda d: fixed.along(d, True), fixed.along, dy)
 
     return Call(own, rule, found.result, found.gradient)
+
+
+by_level(keeps=True, marks=("where",))(with_rule(ema, _ema))

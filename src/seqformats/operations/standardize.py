@@ -189,4 +189,6 @@ def standardize(
     >>> sf.standardize(x, center="others", scale=None).data
     array([-1.5,  0. ,  1.5,  0. ])
     """
+    if isinstance(x, (list, tuple)) and not x:
+        level = -1  # no sequences, on whatever level
     return standardized(to_be_summed(operand(x)), Standard.of(center, scale, ddof, eps), level, where)

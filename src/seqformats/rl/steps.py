@@ -8,7 +8,6 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable
-from ..converters.convert import restored
 from ..errors import KIND
 from ..formats import Encoding
 from ..formats.annotations import Shaped
@@ -24,6 +23,7 @@ from ..operations.companions import (
     floats_for,
     in_kind,
     kept,
+    laid_back,
     marks_beside,
     marks_where,
     numbers_of,
@@ -118,7 +118,7 @@ class _Source(NamedTuple):
         """The gradient for what was given."""
         if self.spread is not None:
             return library.astype(self.spread.backward(library, dx, False)[0], name)
-        return restored(at._with_data(library.astype(dx, name)), like)
+        return laid_back(at._with_data(library.astype(dx, name)), like)
 
 
 def _source(given: Any, x: Encoding, at: Encoding, marks: Array, kind: str, found: Operand | None) -> _Source:
@@ -220,7 +220,7 @@ class _Given(NamedTuple):
         made = [self.source.collected(library, found[0], at, likes[0], names[0])]
         for dx, like, name in zip(found[1:], likes[1:], names[1:], strict=True):
             cast = library.astype(dx, name)
-            made.append(restored(at._with_data(cast), like) if isinstance(like, Encoding) else cast)
+            made.append(laid_back(at._with_data(cast), like) if isinstance(like, Encoding) else cast)
         return tuple(made)
 
 

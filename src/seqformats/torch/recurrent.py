@@ -17,7 +17,7 @@ from ..converters.like import convert_like
 from ..errors import DEVICES, KIND, LIBRARY, SHAPE, said
 from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
-from .cells import weights_of, write_out
+from .cells import Weights, weights_of, write_out
 from .steps import GRU, LSTM, Steps, run_direction
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
@@ -28,8 +28,6 @@ Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequenc
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
 PLAIN = (torch.Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
-FEW = 1 << 20
-"""Up to how many multiplications a short batch is sooner done by PyTorch, whose calls are fewer."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -72,14 +70,13 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     Notes
     -----
     On the host, float32 and float64 items go through compiled steps of this library, which are several times as fast as
-    PyTorch's when gradients are wanted: what the input adds to the gates, and each gradient of a weight, is one product
-    over all rows.  They calculate what PyTorch does, in another order.  Second derivatives are refused.
+    PyTorch's when gradients are wanted, and not slower than `nn.LSTM` on a rectangle.  They calculate what PyTorch
+    does, in another order.  Second derivatives are refused.
 
     PyTorch's own layer runs on `Packed` rows in all other cases: on a GPU, for half precision and under autocast, for
     `nn.RNN`, subclasses and projections, and for modules with hooks.  Within `torch.func` and for tangents, which that
     does not know, the steps are written out in tensor operations.  `torch.compile` ends its graph before this call and
-    goes on behind it.  Sequences of one length in float32 go through `nn.LSTM` as a
-    rectangle.
+    goes on behind it.
 
     Examples
     --------
@@ -93,8 +90,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     """
     if not isinstance(module, nn.RNNBase):
         raise KIND(f"rnn takes an nn.LSTM, nn.GRU or nn.RNN, not {type(module).__name__}")
-    p: Any = x if type(x) is Ragged and _is_rectangle(x) else convert(x, Packed)
-    if not isinstance(p, (Packed, Ragged)):
+    p: Any = convert(x, Packed)
+    if not isinstance(p, Packed):
         raise no_encoding(x, "no single batch")
     p._look()
     library = library_of(p.data)
@@ -108,14 +105,13 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     if (columns[1:] < columns[:-1]).any():
         order = torch.from_numpy(p._structure.order.indices.copy()).to(p.data.device)
         states = [s.index_select(1, order) for s in states]
-    way = _way(module, p, states)
-    if way is not _rectangle and p is x:
-        p = convert(x, Packed)
-    data, finals = way(module, p, states)
+    data, finals = _way(module, p, states)(module, p, states)
     if order is not None:
         home = torch.from_numpy(columns.copy()).to(order.device)
         finals = [s.index_select(1, home) for s in finals]
-    y = convert_like(p._with_data(data), x)
+    y: Any = p._with_data(data)
+    if type(x) is not Packed:
+        y = convert(y, Ragged) if type(x) is Ragged else convert_like(y, x)
     return y, (finals[0] if len(finals) == 1 else tuple(finals))
 
 
@@ -162,7 +158,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return rnn(self.module, x, state)[0]
 
 
-def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
+def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
     """The initial states, checked; none for zeros."""
     if state is None:
         return []
@@ -184,20 +180,17 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
     return given
 
 
-def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
+def _way(module: Module, p: Packed, states: Sequence[Tensor]) -> Way:
     """Choose how this layer is to go through these rows."""
     library: Any = library_of(p.data)
     if library._transforms():
         return write_out
-    cell = _own_cell(module, p, states)
-    if cell is None:
-        return _packed
-    if _fits(module, p):
-        return _rectangle
-    return _packed if _is_small(module, p) else functools.partial(_steps, cell)
+    weights = weights_of(module)
+    cell = _own_cell(module, p, states, weights)
+    return _packed if cell is None else functools.partial(_steps, cell, weights)
 
 
-def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Any:
+def _own_cell(module: Module, p: Packed, states: Sequence[Tensor], weights: Sequence[Weights]) -> Any:
     """The kind of layer that steps of this library do; None where PyTorch is to do it."""
     cell = CELLS.get(parametrize.type_before_parametrizations(module))
     if cell is None or module.proj_size or "forward" in vars(module) or not module.hidden_size or not module.input_size:
@@ -208,39 +201,10 @@ def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> A
     data: Any = p.data
     if library_of(data).autocasts(data):
         return None
-    for t in (data, *states, *[w for ws in weights_of(module) for w in ws if w is not None]):
+    for t in (data, *states, *[w for ws in weights for w in ws if w is not None]):
         if type(t) not in PLAIN or t.dtype is not data.dtype or not t.is_cpu or t.layout is not torch.strided:
             return None
     return cell if data.dtype in DTYPES and not data.is_neg() else None
-
-
-def _fits(module: Module, p: Packed | Ragged) -> bool:
-    """Tell whether the rows are a rectangle, which PyTorch goes through fastest."""
-    data: Any = p.data
-    fast = isinstance(module, nn.LSTM) and data.dtype is torch.float32 and torch.backends.mkldnn.is_available()
-    return fast and _is_rectangle(p)
-
-
-def _is_rectangle(x: Packed | Ragged) -> bool:
-    """Tell whether all sequences have one length, which is not 0."""
-    return x.rows > 0 and x.rows == len(x) * x.max_length
-
-
-def _is_small(module: Module, p: Packed | Ragged) -> bool:
-    """Tell whether steps and numbers are so few that calls take the time."""
-    size = p.rows * module.hidden_size * (module.input_size + module.hidden_size)
-    return size <= FEW and p.max_length <= (6 if torch.is_grad_enabled() else 12)
-
-
-def _rectangle(module: Module, x: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
-    """Sequences of one length through the layer as a rectangle."""
-    data: Any = x.data
-    by_steps = isinstance(x, Packed)
-    shape = (x.max_length, len(x)) if by_steps else (len(x), x.max_length)
-    block = data.view(*shape, module.input_size)
-    turned = by_steps == module.batch_first
-    y, finals = module(block.transpose(0, 1) if turned else block, tuple(states) or None)
-    return (y.transpose(0, 1) if turned else y).reshape(x.rows, -1), finals
 
 
 def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
@@ -265,12 +229,13 @@ def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor
     return y.data, finals
 
 
-def _steps(cell: Any, module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+def _steps(
+    cell: Any, weights: Sequence[Weights], module: Module, p: Packed, states: Sequence[Tensor]
+) -> tuple[Tensor, Sequence[Tensor]]:
     """Packed rows through the steps of this library."""
     steps, data = Steps.of(p._structure), p.data
     sides = 1 + module.bidirectional
     finals: list[Any] = []
-    weights = weights_of(module)
     for layer in range(module.num_layers):
         outs = []
         for side in range(sides):

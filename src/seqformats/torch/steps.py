@@ -1,6 +1,6 @@
 """One direction of a layer of an LSTM or a GRU over packed rows, on the host, as a function of PyTorch's graph.
 
-What the input adds to the gates is one product over all rows; a kernel does all steps of the state.  Backwards a kernel
+A kernel does all steps; what the input adds to the gates it calculates for some of them at a time.  Backwards a kernel
 makes the gradients of the gates step by step, and those of the weights are one product each over all rows.
 """
 
@@ -26,6 +26,8 @@ SPARE = 8
 """Rows that a kernel may read behind the last one, for each thread."""
 TILE = 512
 """Numbers that a thread needs for the product of a step."""
+AHEAD = 72
+"""Rows of inputs that a thread may have beside those of one step."""
 PRODUCT = 256 * 512 + 128 * 256 + 256
 """Numbers that a thread needs for a product of matrices."""
 WORTH = 1 << 24
@@ -67,7 +69,7 @@ class Plan(NamedTuple):
     hidden: int
     width: int  # the hidden units up to a multiple of 32
     units: int  # threads
-    room: int  # rows, and spare ones
+    room: int  # rows of gates, and spare ones; 0 if no gradient is wanted
     held: int  # rows of what is kept beside the gates
 
     @classmethod
@@ -76,8 +78,8 @@ class Plan(NamedTuple):
         width = -(-hidden // 32) * 32
         units = max(min(_threads(steps.rows * cell.gates * width * width), steps.n // SPARE), 1)
         spare = SPARE * units
-        held = steps.rows if keeps else min(2 * steps.n, steps.rows)
-        return cls(cell, steps, back, hidden, width, units, steps.rows + spare, held + spare)
+        room = steps.rows + spare
+        return cls(cell, steps, back, hidden, width, units, *((room, room) if keeps else (0, 2 * steps.n + spare)))
 
     @property
     def line(self) -> int:
@@ -89,18 +91,12 @@ class Plan(NamedTuple):
         """The states of all sequences."""
         return self.cell.states * self.steps.n * self.width
 
-    def parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """New memory for the way forwards, whole and in parts: gates, what is kept, weights, bias, states, tiles."""
-        bias = self.width if self.cell is GRU else 0
-        kept = self.cell.kept * self.held * self.width
-        sizes = [self.room * self.line, kept, self.line * self.width, bias, self.stored, self.units * TILE]
-        return _divided(like, sizes)
-
     def back_parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
         """New memory for the way back: gradients of gates, of a GRU those of the inputs, weights, states, tiles."""
         inputs = self.room * self.line if self.cell is GRU else 0
         sizes = [self.room * self.line, inputs, self.line * self.width, self.stored, self.units * TILE]
-        return _divided(like, sizes)
+        whole = _empty(like, sum(sizes))
+        return whole, whole.split_with_sizes(sizes)
 
     def rows_of(self, part: Tensor) -> Tensor:
         """The gates ``(rows, line)`` that a part of the memory holds."""
@@ -116,9 +112,10 @@ class Plan(NamedTuple):
         return wide
 
     def in_blocks(self, w: Tensor) -> Tensor:
-        """Weights as ``(width / 16, gates, 16, ...)``, the order in which the gates of 16 units lie in memory."""
+        """Weights as ``(line, ...)``, in the order in which the gates of 16 units lie in memory."""
         w = self.wide(w)
-        return w.view(self.cell.gates, self.width // 16, 16, *w.shape[2:]).transpose(0, 1)
+        w = w.view(self.cell.gates, self.width // 16, 16, *w.shape[2:]).transpose(0, 1)
+        return w.reshape(self.line, *w.shape[3:])
 
     def from_blocks(self, d: Tensor) -> Tensor:
         """A gradient ``(line, ...)`` in that order as one of weights."""
@@ -133,25 +130,34 @@ class Plan(NamedTuple):
             w = torch.nn.functional.pad(w, (0, self.width - self.hidden))
         return w.view(self.cell.gates, self.width // 16, 16, self.width)
 
-    def put_states(self, part: Tensor, states: Sequence[Tensor]) -> Tensor:
-        """Write states or their gradients ``(n, hidden)`` to their part, zeros where none are given."""
-        stored = part.view(self.cell.states, self.steps.n, self.width)
+    def put_states(self, stored: Tensor, states: Sequence[Tensor]) -> Tensor:
+        """Write states or their gradients ``(n, hidden)`` to memory, zeros where none are given."""
+        stored = stored.view(self.cell.states, self.steps.n, self.width)
         if self.width != self.hidden or not states:
             stored.zero_()
         for place, state in zip(stored, states, strict=False):
             place[:, : self.hidden] = state
         return stored
 
-    def run(self, name: str, *arrays: Tensor) -> None:
-        """Start a kernel of these steps."""
-        rooms = (self.room, self.held) if name == "steps" else (self.room,)
-        numbers = (self.steps.begins, self.steps.n, *rooms, self.units, int(self.back), self.width)
-        _run(f"{self.cell.name}_{name}", arrays, numbers, self.units)
+    def forward(self, x: Tensor, weights: Sequence[Tensor | None], states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return memory and output ``(rows, width)`` of all steps, which write to `states` those at the end."""
+        deep, line, width, units = x.shape[1], self.line, self.width, self.units
+        begin = self.room * line + self.cell.kept * self.held * width
+        ahead = AHEAD + -(-self.steps.n // units)
+        biases = line + width * (self.cell is GRU)
+        memory = _empty(x, begin + line * (deep + width) + biases + units * (TILE + ahead * (deep + line)))
+        out = _empty(x, self.steps.rows, width)
+        none = memory[:0]
+        given = [none if w is None else w for w in weights]
+        _run("gate_weights", (*given, memory), (begin, self.cell.gates, self.hidden, deep, width), (0, width // 16))
+        numbers = (self.steps.n, deep, self.room, self.held, ahead, units, int(self.back), width)
+        _run(f"{self.cell.name}_steps", (memory, x, out, states), (self.steps.begins, *numbers), range(units + 1))
+        return memory, out
 
-
-def _divided(like: Tensor, sizes: list[int]) -> tuple[Tensor, Sequence[Tensor]]:
-    whole = _empty(like, sum(sizes))
-    return whole, whole.split_with_sizes(sizes)
+    def backward(self, memory: Tensor, dy: Tensor, z: Tensor) -> None:
+        """Write the gradients of the gates to `z`, whose parts are `back_parts`."""
+        numbers = (self.steps.begins, self.steps.n, self.room, self.units, int(self.back), self.width)
+        _run(f"{self.cell.name}_back", (memory, dy, z), numbers, range(self.units + 1))
 
 
 def _empty(like: Tensor, *shape: int) -> Tensor:
@@ -162,33 +168,25 @@ def _threads(products: int) -> int:
     return threads.num_threads() if products >= WORTH else 1
 
 
-def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], units: int) -> None:
-    """Start a kernel of the host, each unit in a thread of its own."""
+def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], cuts: Sequence[int]) -> None:
+    """Start a kernel of the host, the units between two cuts in a thread of their own."""
     flat = [x.numpy().reshape(-1) for x in arrays]
-    code = kernel(name).of(*flat)
-    threads.run(code, (*flat, *numbers), range(units + 1), flat)
+    threads.run(kernel(name).of(*flat), (*flat, *numbers), cuts, flat)
 
 
-def product(a: Tensor, b: Tensor, bias: Tensor | None = None, *, mirrored: bool = False) -> Tensor:
-    """``a @ b + bias``, with ``a.T`` where `mirrored`; what is added up does not depend on other rows of `a`."""
+def product(a: Tensor, b: Tensor, mirrored: bool = False) -> Tensor:
+    """``a @ b``, with ``a.T`` where `mirrored`; what is added up does not depend on other rows of `a`."""
     out = _empty(a, a.shape[1 if mirrored else 0], b.shape[1])
-    multiply(a, b, bias, out, mirrored)
-    return out
-
-
-def multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, mirrored: bool = False) -> None:
-    """Write such a product to `out`."""
     high, deep = a.shape[::-1] if mirrored else a.shape
     width = b.shape[1]
     if not out.numel():
-        return
-    if bias is None:
-        bias = a.new_empty(0)
+        return out
     units = _threads(high * deep * width)
     share = -(-high // (8 * units)) * 8
     along = (1, a.shape[1]) if mirrored else (a.shape[1], 1)
     sizes = np.array([*along, width, width, high, deep, share], np.int64)
-    _run("matrix_product", (a, b, bias, out, _empty(a, units * PRODUCT)), (sizes, width), units)
+    _run("matrix_product", (a, b, out, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
+    return out
 
 
 def run_direction(
@@ -211,31 +209,14 @@ def _forwards(
     cell: Cell, steps: Steps, back: bool, tensors: Sequence[Tensor | None], keeps: bool
 ) -> tuple[Tensor, Tensor, Plan, Tensor]:
     """Return what `run_direction` gives, and what the gradients are made of: the plan and the memory."""
-    found: list[Any] = [None if t is None else t.detach() for t in tensors]
-    x, w_ih, w_hh, b_ih, b_hh, *states = found
-    x = x.contiguous()
-    plan = Plan.of(cell, steps, back, w_hh.shape[1], keeps)
-    memory, (gates, _, weights, inner, stored, _) = plan.parts(x)
-    bias = None
-    if cell is GRU:
-        inner.zero_()
-    if b_ih is not None:
-        if cell is GRU:  # what the state adds to the content is weighed by a gate, so its bias is, too
-            shift = plan.wide(b_hh)
-            inner.copy_(shift[2])
-            bias = plan.wide(b_ih).clone()
-            bias[:2] += shift[:2]
-        else:
-            bias = plan.wide(b_ih + b_hh)
-        bias = bias.view(cell.gates, -1, 16).transpose(0, 1).reshape(-1)
-    entering = plan.in_blocks(w_ih).reshape(plan.line, -1).t().contiguous()
-    multiply(x, entering, bias, plan.rows_of(gates))
-    _lay_out(plan, plan.square(w_hh), weights)
-    final = plan.put_states(stored, states)
-    out = _empty(x, steps.rows, plan.width)
-    plan.run("steps", memory, out)
-    y = out if plan.width == plan.hidden else out[:, : plan.hidden].contiguous()
-    return y, final[:, :, : plan.hidden].clone(), plan, memory
+    found: list[Any] = [None if t is None else t.detach().contiguous() for t in tensors]
+    x, *weights = found[:5]
+    plan = Plan.of(cell, steps, back, weights[1].shape[1], keeps)
+    final = plan.put_states(_empty(x, plan.stored), found[5:])
+    memory, out = plan.forward(x, weights, final)
+    if plan.width != plan.hidden:
+        out, final = out[:, : plan.hidden].contiguous(), final[:, :, : plan.hidden].contiguous()
+    return out, final, plan, memory
 
 
 class Direction(Function):  # type: ignore[misc]
@@ -259,18 +240,6 @@ class Direction(Function):  # type: ignore[misc]
         return (None, None, None, *found)
 
 
-def _lay_out(plan: Plan, w: Tensor, to: Tensor) -> None:
-    """Write the weights of the state as the kernel takes them: for 16 units, two gates beside each other."""
-    blocks, width = plan.width // 16, plan.width
-    w = w.transpose(0, 1).contiguous()  # by rows first: a copy that changes one order at a time is several times faster
-    if plan.cell is LSTM:
-        to.view(blocks, 2, width, 32).copy_(w.view(blocks, 2, 32, width).transpose(2, 3))
-    else:
-        cut = 2 * width * width
-        to[:cut].view(blocks, width, 32).copy_(w[:, :2].reshape(blocks, 32, width).transpose(1, 2))
-        to[cut:].view(blocks, width, 16).copy_(w[:, 2].transpose(1, 2))
-
-
 def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[Tensor | None]:
     """Return the gradients of x, of the weights, of the biases, and of the initial states."""
     x, w_ih, w_hh, memory = [t.detach() for t in ctx.saved_tensors]
@@ -287,13 +256,13 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
         w.view(*w.shape[:3], width // 32, 32).permute(3, 1, 0, 2, 4)
     )
     initial = plan.put_states(stored, () if finals is None else finals.unbind(0))
-    plan.run("back", memory, dy.detach().contiguous(), z)
+    plan.backward(memory, dy.detach().contiguous(), z)
     of_state = plan.rows_of(gates)
     of_input = plan.rows_of(inputs) if cell is GRU else of_state
     need = ctx.needs_input_grad[3:]
     found: list[Tensor | None] = [None] * len(need)
     if need[0]:
-        found[0] = product(of_input, plan.in_blocks(w_ih).reshape(plan.line, -1))
+        found[0] = product(of_input, plan.in_blocks(w_ih))
     if need[1]:
         found[1] = plan.from_blocks(product(of_input, x, mirrored=True))
     if need[2]:
@@ -302,7 +271,7 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
     if need[3]:
         found[3] = plan.from_blocks(of_input.sum(0))
     if need[4]:
-        found[4] = plan.from_blocks(of_state.sum(0))
+        found[4] = found[3].clone() if need[3] and cell is LSTM else plan.from_blocks(of_state.sum(0))
     if ctx.given:
         found[5:] = initial[:, :, :hidden].clone().unbind(0)
     return found

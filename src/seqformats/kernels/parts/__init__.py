@@ -72,7 +72,7 @@ from .common import (
     put,
     worth,
 )
-from .gates import sigmoid, step_at, tanh
+from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
     choose,
@@ -81,6 +81,7 @@ from .lanes import (
     each,
     in_any,
     in_lanes,
+    lane_of,
     larger,
     load,
     log,
@@ -91,6 +92,7 @@ from .lanes import (
     root,
     store,
     unknown,
+    with_lane,
 )
 from .moves import (
     at_least,
@@ -150,6 +152,7 @@ from .tiles import (
     multiply,
     multiply_few,
     pack_row,
+    turn,
 )
 from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
@@ -170,6 +173,7 @@ __all__ = [
     "Bytes",
     "Columns",
     "Constants",
+    "Inputs",
     "Integers",
     "KernelSpec",
     "Layout",
@@ -214,6 +218,7 @@ __all__ = [
     "draw_weights",
     "each",
     "edit",
+    "enter",
     "exp",
     "first_seen",
     "fold_add",
@@ -230,6 +235,7 @@ __all__ = [
     "keep",
     "keeps",
     "key_of",
+    "lane_of",
     "larger",
     "largest",
     "last_seen",
@@ -291,8 +297,10 @@ __all__ = [
     "tanh",
     "total",
     "total_by_rows",
+    "turn",
     "unknown",
     "will_read",
     "will_write",
+    "with_lane",
     "worth",
 ]

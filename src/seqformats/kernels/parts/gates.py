@@ -1,4 +1,4 @@
-"""Parts of recurrent layers: the steps of packed rows, and the sigmoid function and the hyperbolic tangent of lanes.
+"""Parts of recurrent layers: the steps of packed rows, their inputs, sigmoid and hyperbolic tangent of lanes.
 
 Neither function overflows; both are exact to about 2 units in the last place, also around 0, and keep NaN.
 """
@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from .code import Item
 from .lanes import choose, each, in_lanes
+from .moves import at_most
 from .options import shared
+from .tiles import Product, give_row, multiply
 from .vectors import exp
 
 
@@ -35,6 +37,45 @@ def step_at(begins: Item, steps: int, s: int, back: int) -> Any:
         follow = begins[ahead]
         others = begins[ahead + 1] - follow
     return Step(row, alive, old, follow, others)
+
+
+class Inputs(NamedTuple):
+    """Memory in which a unit has the inputs of some steps, and what they add to the gates."""
+
+    items: int  # (rows, deep)
+    gates: int  # (rows, line)
+    weights: int  # (line / 32, deep, 32)
+    deep: int
+    line: int
+
+
+@shared
+def enter(given: Item, x: Item, begins: Item, s: int, back: int, u: int, units: int, to: Inputs) -> int:
+    """Write what the inputs of the sequences u, u + `units`, ... add to the gates, for some steps from the s-th on.
+
+    The steps are those until 64 rows are together, so that the weights are read once for many; their rows lie one
+    after the other.  Returns the step that follows.
+    """
+    steps, rows = begins.size - 1, 0
+    while s < steps and rows < 64:
+        t = steps - 1 - s if back != 0 else s
+        i, alive = u, begins[t + 1] - begins[t]
+        while i < alive:
+            give_row(given, (begins[t] + i) * to.deep, x, to.items + rows * to.deep, to.deep)
+            rows += 1
+            i += units
+        s += 1
+    top = 0
+    while top < to.deep:
+        size = at_most(to.deep - top, 256)
+        for panel in range(to.line // 32):
+            first, r = to.weights + (panel * to.deep + top) * 32, 0
+            while r < rows:
+                place, begin = to.gates + r * to.line + panel * 32, to.items + r * to.deep + top
+                multiply(x, Product(place, to.line, begin, to.deep, 1, first, 32, size, top), 32)
+                r += 8
+        top += 256
+    return s
 
 
 @in_lanes

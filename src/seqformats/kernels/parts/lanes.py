@@ -83,6 +83,18 @@ def each(like: Item, value: Item, count: int) -> Any:
     return np.full(count, value, like.dtype)
 
 
+def with_lane(lanes: Item, k: int, value: Item) -> Any:
+    """Lanes with another value in place k."""
+    lanes = lanes.copy()
+    lanes[k] = value
+    return lanes
+
+
+def lane_of(lanes: Item, k: int) -> Any:
+    """The value in place k."""
+    return lanes[k]
+
+
 def choose(mask: Item, a: Item, b: Item) -> Any:
     """Lanes of `a` where the mask says so, of `b` elsewhere."""
     return np.where(mask, a, b)
@@ -313,6 +325,21 @@ def _each_lane(like: Item, value: Item, count: Item) -> Any:
         return splat(builder, number, _vector_of(own, n).count)
 
     return Lanes(own, n)(like, plain, count), code
+
+
+@lowered(with_lane)
+def _with_lane(lanes: Item, k: Item, value: Item) -> Any:
+    plain = types.unliteral(value)
+
+    def code(context: Context, builder: Builder, vector: Value, place: Value, number: Value) -> Any:
+        return builder.insert_element(vector, context.cast(builder, number, plain, lanes.kind), place)
+
+    return lanes(lanes, types.int64, plain), code
+
+
+@lowered(lane_of)
+def _lane_of(lanes: Item, k: Item) -> Any:
+    return lanes.kind(lanes, types.int64), lambda _, builder, vector, place: builder.extract_element(vector, place)
 
 
 @lowered(choose)
