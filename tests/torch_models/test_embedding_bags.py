@@ -37,16 +37,32 @@ def test_values_and_gradients_are_those_of_pytorch(mode, weighted, dtype):
         assert not sf.embedding_bag(table, sf.Ragged(ids, LENGTHS), weights, mode).requires_grad
 
 
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded])
 @pytest.mark.parametrize(("mode", "weighted"), [*MODES, ("mean", True)])
-def test_to_the_second_order(mode, weighted):
+def test_to_the_second_order(mode, weighted, kind):
     table, ids, weights = drawn(rows=7, width=2)
     given = (table, weights) if weighted else (table,)
 
     def reduced(table, weights=None):
-        return sf.embedding_bag(table, sf.convert(sf.Ragged(ids, LENGTHS), sf.Padded), weights, mode)
+        return sf.embedding_bag(table, sf.convert(sf.Ragged(ids, LENGTHS), kind), weights, mode)
 
+    for _ in range(2):  # the second time by the fast path
+        reduced(*given).sum().backward()
+    wanted = torch.func.grad(lambda *x: reduced(*x).sum())(*[x.detach() for x in given])
+    torch.testing.assert_close(wanted * 2, table.grad)
     assert torch.autograd.gradcheck(reduced, given)
     assert torch.autograd.gradgradcheck(reduced, given)
+
+
+@pytest.mark.parametrize("library", [torch.from_numpy, np.asarray])
+def test_ids_that_change_before_the_gradient(library):
+    table, ids, _ = drawn(torch.float32)
+    for _ in range(3):
+        given = library(ids.numpy().copy())
+        y = sf.embedding_bag(table, sf.Ragged(given, LENGTHS))
+        given[:] = 1 << 40
+        slopes = torch.autograd.grad(y.sum(), table)[0]
+        assert slopes.sum().item() == sum(LENGTHS) * table.shape[1]
 
 
 def test_a_sparse_gradient():

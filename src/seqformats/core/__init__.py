@@ -33,7 +33,7 @@ with contextlib.suppress(ImportError):
 _of: Any = absent if extension is None else extension
 NAMES: frozenset[str] = frozenset(_of.NAMES)
 """The kernels that several fast paths use, which `use_kernel` takes."""
-Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion
+Calculate, Spread, Conversion, Bags = _of.Calculate, _of.Spread, _of.Conversion, _of.Bags
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
 pick, repeat = _of.pick, _of.repeat
 Entry = _of.Entry

@@ -20,8 +20,9 @@ from ..formats.leaves import without_data
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of, operation
 from .annotations import Batch
+from .bags import bag_weights_back
 from .companions import one_sequence
-from .embedding_bag import FLOATS, bag_weights_back, embedding_bag
+from .embedding_bag import FLOATS, embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
 from .over import name_of
