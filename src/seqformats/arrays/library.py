@@ -382,6 +382,11 @@ class Library:
             raise DTYPE(f"{self.name} has no matrix product of {x.dtype}") from None
         return out
 
+    def products(self, ones: Sequence[Array], others: Sequence[Array]) -> Array:
+        """``x @ y.T`` of each pair of matrices, one behind the other in one array; there is one at least."""
+        pairs = zip(ones, others, strict=True)
+        return self.concatenate([self.product(x, y.swapaxes(0, 1)).reshape(-1) for x, y in pairs])
+
     def exp(self, x: Array) -> Array:
         """The exponential of every item."""
         raise NotImplementedError

@@ -282,6 +282,17 @@ class Torch(Library):
             like.device
         )
 
+    def products(self, ones: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
+        if self.wants_grad((ones[0], others[0])):
+            return super().products(ones, others)
+        like, mm = ones[0], self.torch.mm
+        shapes = [(x.shape[0], y.shape[0]) for x, y in zip(ones, others, strict=True)]
+        sizes = [a * b for a, b in shapes]
+        out = self.empty((sum(sizes),), like.dtype, like)
+        for x, y, piece, shape in zip(ones, others, out.split_with_sizes(sizes), shapes, strict=True):
+            mm(x, y.t(), out=piece.view(shape))
+        return out
+
     def split(self, x: Tensor, lengths: Array, offsets: Array) -> tuple[Tensor, ...]:
         return tuple(x.split_with_sizes(lengths.tolist())) if lengths.size else ()
 

@@ -32,11 +32,11 @@ cdef class Bags:
         if plan == NULL or (places.tensor and not rows.tensor) or rows.ndim < 1:
             return None
         width = row_of(&rows, 1) // rows.itemsize
+        if s.rows == 0 or width == 0 or rows.shape[0] == 0:
+            return None
+        if s.rows > most_read // (width * rows.itemsize) or s.n > most[rows.tensor] // (width * rows.itemsize):
+            return None
         size = s.rows * width * rows.itemsize
-        if s.rows == 0 or width == 0 or rows.shape[0] == 0 or size > most[rows.tensor]:
-            return None
-        if s.n > most[rows.tensor] // (width * rows.itemsize):
-            return None
         factors = rows
         if weights is not None:
             if mode != "sum" or not look_at_table(weights, &factors) or factors.dtype != rows.dtype:
