@@ -271,6 +271,10 @@ class Library:
         flat.setflags(False)
         return flat
 
+    def bits(self, x: Array) -> Array | None:
+        """Share the memory of half precision on the host as NumPy's int16, of bfloat16 as uint16; None elsewhere."""
+        return None
+
     def floats(self, x: Any) -> Array | None:
         """The memory of anything as a NumPy array of its shape, where that is quick, else None.
 

@@ -152,6 +152,12 @@ class NumPy(Library):
             return (x.astype(np.float32) @ y.astype(np.float32)).astype(name)
         return super().product(x, y)
 
+    def bits(self, x: Array) -> Array | None:
+        name = self.dtype_name(x.dtype)
+        if not (x.flags.carray and x.dtype.isnative) or name not in ("float16", "bfloat16"):
+            return None
+        return x.view(np.int16 if name == "float16" else np.uint16)  # type: ignore[no-any-return]
+
     def products(self, ones: Sequence[Array], others: Sequence[Array]) -> Array:
         dtype = ones[0].dtype
         if dtype.char not in "fd" or not dtype.isnative:

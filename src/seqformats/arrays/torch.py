@@ -165,6 +165,15 @@ class Torch(Library):
             return None
         return found if found.flags.carray and self._has_memory(x) else None
 
+    def bits(self, x: Tensor) -> Array | None:
+        torch = self.torch
+        if type(x) not in (self.plain, torch.nn.Parameter) or x.device.type != "cpu" or not self._has_memory(x):
+            return None
+        if x.dtype not in (torch.float16, torch.bfloat16) or self._transforms() or not x.is_contiguous():
+            return None
+        found: Array = x.detach().view(torch.int16).numpy()
+        return found if x.dtype == torch.float16 else found.view(np.uint16)
+
     def unwrapped(self, x: Tensor) -> Tensor:
         """Return the tensor that `torch.func.grad` or `jvp` have wrapped, or the tensor itself."""
         inside = self.torch._C._functorch

@@ -39,7 +39,9 @@ cdef class Bags:
         size = s.rows * width * rows.itemsize
         factors = rows
         if weights is not None:
-            if mode != "sum" or not look_at_table(weights, &factors) or factors.dtype != rows.dtype:
+            if mode != "sum" or rows.itemsize < 4:
+                return None
+            if not look_at_table(weights, &factors) or factors.dtype != rows.dtype:
                 return None
             if factors.ndim != 1 or factors.shape[0] != s.rows:
                 return None

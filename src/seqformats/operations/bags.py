@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, Library, frozen, to_host
+from ..arrays import NUMPY, Array, DType, Library, frozen, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restored, rows_of
 from ..errors import INDEX
@@ -65,7 +65,7 @@ class Bags:
         weights = library.astype(library.alias(rows_of(operands[1])), self.kind) if len(operands) > 1 else NOTHING
         if back:  # the ids are the caller's, who may write others before the gradient comes
             self.ids = library.copy(self.ids)
-        source = self.source(library.alias(table))
+        source = self.source(library.alias(table), not back or len(operands) == 1)
         sums = self.reduce(source, weights, back)
         y = self.laid(sums.values)
         if not back:
@@ -89,9 +89,11 @@ class Bags:
 
     # --- forwards ---
 
-    def source(self, table: Array) -> Source:
-        """The rows that kernels read, and the ids of these."""
+    def source(self, table: Array, as_bits: bool = True) -> Source:
+        """The rows that kernels read, and the ids of these; half precision itself where that may be."""
         library, rows, count = self.library, int(table.shape[0]), int(self.ids.shape[0])
+        if as_bits and self.mode != MAX and self.name in HALF and library.bits(table) is not None:
+            return Source(table, self.ids, rows, None)
         if self.name not in HALF or rows <= count:
             return Source(library.astype(table, self.kind), self.ids, rows, None)
         host = to_host(self.ids)
@@ -103,7 +105,7 @@ class Bags:
     def reduce(self, source: Source, weights: Array, placed: bool) -> Sums:
         """The values ``(n, width)`` in the dtype of the kernels; with `placed` of maxima where they are."""
         library, n, width = self.library, self.structure.n, self.width
-        like, dtype = source.rows, library.dtype(self.kind)
+        like, dtype = source.rows, source.rows.dtype
         if not (n and width and self.ids.shape[0]):
             self.check(to_host(self.ids))
             none = library.zeros((n, width), dtype, like)
@@ -112,27 +114,30 @@ class Bags:
             self.check(to_host(self.ids))
         out = library.empty((n, width), dtype, like)
         wrong = _flags(library, like)
-        totals, places = out, NOTHING
+        totals, places, read, name = out, NOTHING, like, self.kind
         if self.mode == MAX:
             places = scratch(library, (n * width if placed else 1,), "int64", like)
             args: tuple[Any, ...] = (self.structure.offsets, source.height, int(placed))
             bag_max.start(library, (like, source.ids), (out, places, wrong), args, width, self.structure)
-            self.teach(bag_max, PATH.largest, self.kind, "int64", self.kind, "int64", "int64")
+            self.teach(bag_max, PATH.largest, dtype, name, "int64", name, "int64", "int64")
         else:
             weighted, mean = int(weights is not NOTHING), int(self.mode == MEAN)
-            if weighted and mean:
-                totals = library.empty((n,), dtype, like)
-            given = (like, weights if weighted else like, source.ids)
+            made: Any = out
+            bits = library.bits(like) if self.name in HALF else None
+            if bits is not None:
+                read, made, name = bits, library.bits(out), bits.dtype.name
+            if (weighted and mean) or bits is not None:
+                totals = library.empty((n,), library.dtype(self.kind), like)
+            given = (read, weights if weighted else totals, source.ids)
             args = (self.structure.offsets, NOTHING, source.height, mean, weighted)
-            bag_rows.start(library, given, (out, totals, wrong), args, width, self.structure)
-            self.teach(bag_rows, PATH.sums, *[self.kind] * 2, "int64", *[self.kind] * 2, "int64")
+            bag_rows.start(library, given, (made, totals, wrong), args, width, self.structure)
+            self.teach(bag_rows, PATH.sums, dtype, name, self.kind, "int64", name, self.kind, "int64")
         if int((wrong if type(wrong) is np.ndarray else library.to_numpy(wrong))[0]):
             self.check(to_host(self.ids))
         return Sums(out, totals, places)
 
-    def teach(self, kernel: Kernel, path: Any, *names: str) -> None:
-        """Tell a fast path of the code of a kernel for arrays of these dtypes."""
-        dtype = self.library.dtype(self.kind)
+    def teach(self, kernel: Kernel, path: Any, dtype: DType, *names: str) -> None:
+        """Tell a fast path for tables of this dtype of the code of a kernel for arrays of these."""
         kernel.teach(path, (dtype,), dtype, variant_of(*names))
 
     def check(self, ids: Array) -> None:
@@ -161,7 +166,7 @@ class Bags:
             given = (slopes, sums.values, sums.totals) if weighted else (slopes, slopes, slopes)
             args = (self.structure.offsets, int(weighted), width)
             bag_slopes.start(library, given, (scaled, shifts), args, 1, self.structure)
-            self.teach(bag_slopes, PATH.slopes, *[self.kind] * 5)
+            self.teach(bag_slopes, PATH.slopes, slopes.dtype, *[self.kind] * 5)
             slopes = scaled
         named = Named.of(to_host(source.ids), source.height, self.structure)
         made = self.of_table(named, source, weights, sums, slopes)

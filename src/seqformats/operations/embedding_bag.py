@@ -224,7 +224,8 @@ class _InGraph:
                 return (library.sparse(dx[0], dx[1], shape) if self.sparse else dx,)
             name = library.dtype_name(dy.dtype)
             ids = library.from_host(self.places, dy) if type(self.places) is np.ndarray else self.places
-            bags = Bags(self.ids, library, name, name, ids, shape, self.mode, self.sparse)
+            kind = "float32" if name in HALF else name
+            bags = Bags(self.ids, library, name, kind, ids, shape, self.mode, self.sparse)
             self.pullback = bags.linear_pullback(Source(dy, ids, self.height, None))
         return self.pullback(dy)  # type: ignore[no-any-return]
 

@@ -73,6 +73,7 @@ from .common import (
     worth,
 )
 from .gates import sigmoid, step_at, tanh
+from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
     choose,
@@ -243,6 +244,7 @@ __all__ = [
     "limited",
     "listed",
     "load",
+    "load_half",
     "locate",
     "log",
     "look",
@@ -290,6 +292,7 @@ __all__ = [
     "sort_columns",
     "step_at",
     "store",
+    "store_half",
     "tanh",
     "total",
     "total_by_rows",
