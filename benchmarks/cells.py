@@ -122,7 +122,8 @@ def plain(x: Any) -> np.ndarray:
 def check(cell: str, mine: Any, name: str, theirs: Any, exact: bool) -> None:
     """ValueError where two results are not the same items."""
     a, b = plain(mine).reshape(-1), plain(theirs).reshape(-1)
-    same = a.shape == b.shape and (np.array_equal(a, b) if exact else np.allclose(a, b, rtol=1e-3, atol=1e-4))
+    nan = a.dtype.kind == "f"  # in which NaN is equal to NaN
+    same = np.array_equal(a, b, nan) if exact else a.shape == b.shape and np.allclose(a, b, rtol=1e-3, atol=1e-4)
     if not same:
         raise ValueError(f"{cell}: {name} gives another result, of {b.size} numbers beside {a.size}: {b[:4]}, {a[:4]}")
 

@@ -101,7 +101,30 @@ def slopes_of(x, **options):
     return rows.grad
 
 
+def bags(table, mode="sum", weights=None):
+    """Of the rows of a table, all of which are named, in seven bags."""
+    ids = torch.arange(16) * 5 % max(len(table), 1)
+    return sf.embedding_bag(table, sf.Ragged(ids, [4, 0, 1, 7, 2, 2, 0]), weights, mode)
+
+
+def slopes_of_bags(x, mode="sum", sparse=False):
+    """The gradient of the table."""
+    table = x.data.detach().requires_grad_()
+    ids = sf.Ragged(torch.arange(40) * 7 % max(len(table), 1), [3, 0, 37])
+    y = sf.embedding_bag(table, ids, mode=mode, sparse=sparse)
+    y.backward(torch.arange(y.numel(), dtype=y.dtype).reshape(y.shape) / 8)
+    found = table.grad.coalesce() if sparse else table.grad
+    return (found.indices(), found.values()) if sparse else found
+
+
 OF_NUMBERS = {
+    "bags": lambda x: bags(x.data),
+    "means of bags": lambda x: bags(torch.nn.Parameter(x.data, requires_grad=False), "mean"),
+    "largest of bags": lambda x: bags(x.data, "max"),
+    "weighted bags": lambda x: bags(x.data, weights=x.data.reshape(-1)[:1].expand(16).clone()),
+    "slopes of bags": slopes_of_bags,
+    "slopes of means of bags": lambda x: slopes_of_bags(x, "mean"),
+    "sparse slopes of bags": lambda x: slopes_of_bags(x, "mean", True),
     "sum": sf.reduce_sum,
     "mean": sf.reduce_mean,
     "max": sf.reduce_max,
@@ -197,6 +220,7 @@ QUICK = [name for name in CALLS if name not in VIEWS] + [
     "softmax",
     "cumsum",
     "unique",
+    *[name for name in OF_NUMBERS if "bags" in name],
 ]
 
 
@@ -362,7 +386,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("name", ["sum", "softmax", "sort"])
+@pytest.mark.parametrize("name", ["sum", "softmax", "sort", "bags", "largest of bags"])
 @pytest.mark.parametrize("state", STATES)
 def test_states(state, name):
     x = batch()

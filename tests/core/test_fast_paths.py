@@ -179,6 +179,17 @@ def test_indexing(batch, data):
         check(lambda y=y: sf.repeat(y, counts))
 
 
+@given(batches(), st.sampled_from(["sum", "mean", "max", "none"]), st.integers(-1, 3), st.booleans())
+def test_bags(batch, mode, beyond, weighted):
+    """Also of ids that are no rows, and of what is no table."""
+    data, lengths, _ = batch
+    ids = np.arange(sum(lengths)) * 7 % max(len(data), 1)
+    ids[-1:] += (beyond > 0) * beyond - len(ids) * (beyond < 0)
+    weights = data.reshape(-1)[: len(ids)].copy() if weighted else None
+    for x in (sf.Ragged(ids, lengths), sf.Ragged(ids.astype("i4"), lengths), lod_of(sf.Ragged(ids, lengths))):
+        check(lambda x=x: sf.embedding_bag(data, x, weights, mode))
+
+
 # --- what may not change ----------------------------------------------------------------------------------------------
 
 
@@ -187,7 +198,7 @@ def calls_of(data):
     x = sf.Ragged(data, [15] * 8)
     arrays = [x.data[15 * i : 15 * i + 15] for i in range(8)]
     padded, rows = sf.convert(x, sf.Padded), x.data[:8]
-    deep = sf.LoD(data, [x.offsets])
+    deep, ids = sf.LoD(data, [x.offsets]), sf.Ragged(np.arange(120), [15] * 8)
     calls = [
         *[lambda to=to: sf.convert(arrays, to) for to in KINDS],
         *[lambda to=to: sf.convert(padded, to) for to in KINDS],
@@ -199,11 +210,13 @@ def calls_of(data):
         lambda: sf.expand(rows, x),
         *[lambda i=i: x[i] for i in ([1, 3], 2, slice(1, 3))],
         lambda: sf.repeat(x, 2),
+        *[lambda mode=mode: sf.embedding_bag(data, ids, None, mode) for mode in ("sum", "mean", "max")],
         lambda: core.construct(x),
         lambda: core.pick(x, [99]),
         lambda: core.list_of([data, 1]),
     ]
-    return calls, [x, data, x._structure, x._dtype, x._structure.lengths, arrays[0], padded._structure.order, rows]
+    facts = [x, data, x._structure, x._dtype, x._structure.lengths, arrays[0], padded._structure.order, rows, ids.data]
+    return calls, facts
 
 
 def test_references_and_memory():

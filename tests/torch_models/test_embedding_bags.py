@@ -37,16 +37,32 @@ def test_values_and_gradients_are_those_of_pytorch(mode, weighted, dtype):
         assert not sf.embedding_bag(table, sf.Ragged(ids, LENGTHS), weights, mode).requires_grad
 
 
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded])
 @pytest.mark.parametrize(("mode", "weighted"), [*MODES, ("mean", True)])
-def test_to_the_second_order(mode, weighted):
+def test_to_the_second_order(mode, weighted, kind):
     table, ids, weights = drawn(rows=7, width=2)
     given = (table, weights) if weighted else (table,)
 
     def reduced(table, weights=None):
-        return sf.embedding_bag(table, sf.convert(sf.Ragged(ids, LENGTHS), sf.Padded), weights, mode)
+        return sf.embedding_bag(table, sf.convert(sf.Ragged(ids, LENGTHS), kind), weights, mode)
 
+    for _ in range(2):  # the second time by the fast path
+        reduced(*given).sum().backward()
+    wanted = torch.func.grad(lambda *x: reduced(*x).sum())(*[x.detach() for x in given])
+    torch.testing.assert_close(wanted * 2, table.grad)
     assert torch.autograd.gradcheck(reduced, given)
     assert torch.autograd.gradgradcheck(reduced, given)
+
+
+@pytest.mark.parametrize("library", [torch.from_numpy, np.asarray])
+def test_ids_that_change_before_the_gradient(library):
+    table, ids, _ = drawn(torch.float32)
+    for _ in range(3):
+        given = library(ids.numpy().copy())
+        y = sf.embedding_bag(table, sf.Ragged(given, LENGTHS))
+        given[:] = 1 << 40
+        slopes = torch.autograd.grad(y.sum(), table)[0]
+        assert slopes.sum().item() == sum(LENGTHS) * table.shape[1]
 
 
 def test_a_sparse_gradient():
@@ -72,9 +88,26 @@ def test_ids_of_numpy_and_half_precision():
     x = sf.Ragged(ids.numpy(), LENGTHS)
     right = sf.embedding_bag(table, sf.Ragged(ids, LENGTHS))
     torch.testing.assert_close(sf.embedding_bag(table, x), right)
-    for dtype in (torch.float16, torch.bfloat16):
-        half = table.detach().to(dtype).requires_grad_()
-        found = sf.embedding_bag(half, x)
-        torch.testing.assert_close(found.float(), right, rtol=0.02, atol=0.1)
-        found.sum().backward()
-        assert half.grad.dtype is dtype
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("width", [1, 3, 4, 37, 130])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_that_of_float32_rounded_once(dtype, width, mode):
+    """With NaN, infinity, and what becomes infinite."""
+    table, ids, weights = drawn(torch.float32, width=width)
+    table = torch.cat([table.detach(), torch.tensor([[torch.nan], [torch.inf], [6e4]]).expand(3, width)])
+    x = sf.Ragged(torch.cat([ids, torch.tensor([20, 21, 22, 22])]), [*LENGTHS, 1, 1, 2])
+    half = table.to(dtype).requires_grad_()
+    whole = half.detach().float().requires_grad_()
+    slopes = torch.arange(8 * width).reshape(8, width).to(dtype)
+    for _ in range(3):
+        found, right = sf.embedding_bag(half, x, mode=mode), sf.embedding_bag(whole, x, mode=mode)
+        torch.testing.assert_close(found, right.to(dtype), rtol=0, atol=0, equal_nan=True)
+        one, two = (
+            torch.autograd.grad(y, t, g)[0] for y, t, g in ((found, half, slopes), (right, whole, slopes.float()))
+        )
+        torch.testing.assert_close(one, two.to(dtype), rtol=0, atol=0)
+    mass = torch.cat([weights.detach(), torch.ones(4)]).to(dtype)
+    found, right = (sf.embedding_bag(t.detach(), x, m, mode) for t, m in ((half, mass), (whole, mass.float())))
+    torch.testing.assert_close(found, right.to(dtype), rtol=0, atol=0, equal_nan=True)

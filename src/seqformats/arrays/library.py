@@ -271,6 +271,10 @@ class Library:
         flat.setflags(False)
         return flat
 
+    def bits(self, x: Array) -> Array | None:
+        """Share the memory of half precision on the host as NumPy's int16, of bfloat16 as uint16; None elsewhere."""
+        return None
+
     def floats(self, x: Any) -> Array | None:
         """The memory of anything as a NumPy array of its shape, where that is quick, else None.
 
@@ -381,6 +385,11 @@ class Library:
                 raise
             raise DTYPE(f"{self.name} has no matrix product of {x.dtype}") from None
         return out
+
+    def products(self, ones: Sequence[Array], others: Sequence[Array]) -> Array:
+        """``x @ y.T`` of each pair of matrices, one behind the other in one array; there is one at least."""
+        pairs = zip(ones, others, strict=True)
+        return self.concatenate([self.product(x, y.swapaxes(0, 1)).reshape(-1) for x, y in pairs])
 
     def exp(self, x: Array) -> Array:
         """The exponential of every item."""

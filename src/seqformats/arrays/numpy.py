@@ -152,6 +152,25 @@ class NumPy(Library):
             return (x.astype(np.float32) @ y.astype(np.float32)).astype(name)
         return super().product(x, y)
 
+    def bits(self, x: Array) -> Array | None:
+        name = self.dtype_name(x.dtype)
+        if not (x.flags.carray and x.dtype.isnative) or name not in ("float16", "bfloat16"):
+            return None
+        return x.view(np.int16 if name == "float16" else np.uint16)  # type: ignore[no-any-return]
+
+    def products(self, ones: Sequence[Array], others: Sequence[Array]) -> Array:
+        dtype = ones[0].dtype
+        if dtype.char not in "fd" or not dtype.isnative:
+            return super().products(ones, others)
+        counts = [(len(x), len(y)) for x, y in zip(ones, others, strict=True)]
+        out = memory.empty(sum([a * b for a, b in counts]), dtype)
+        begin = 0
+        for x, y, (a, b) in zip(ones, others, counts, strict=True):
+            end = begin + a * b
+            np.matmul(x, y.swapaxes(0, 1), out=out[begin:end].reshape(a, b))
+            begin = end
+        return out
+
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         out: Any = memory.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         np.concatenate(arrays, out=out)  # which by itself would give native byte order

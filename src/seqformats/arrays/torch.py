@@ -165,6 +165,15 @@ class Torch(Library):
             return None
         return found if found.flags.carray and self._has_memory(x) else None
 
+    def bits(self, x: Tensor) -> Array | None:
+        torch = self.torch
+        if type(x) not in (self.plain, torch.nn.Parameter) or x.device.type != "cpu" or not self._has_memory(x):
+            return None
+        if x.dtype not in (torch.float16, torch.bfloat16) or self._transforms() or not x.is_contiguous():
+            return None
+        found: Array = x.detach().view(torch.int16).numpy()
+        return found if x.dtype == torch.float16 else found.view(np.uint16)
+
     def unwrapped(self, x: Tensor) -> Tensor:
         """Return the tensor that `torch.func.grad` or `jvp` have wrapped, or the tensor itself."""
         inside = self.torch._C._functorch
@@ -281,6 +290,17 @@ class Torch(Library):
         return torch.stack([item if isinstance(item, torch.Tensor) else torch.as_tensor(item) for item in items]).to(
             like.device
         )
+
+    def products(self, ones: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
+        if self.wants_grad((ones[0], others[0])):
+            return super().products(ones, others)
+        like, mm = ones[0], self.torch.mm
+        shapes = [(x.shape[0], y.shape[0]) for x, y in zip(ones, others, strict=True)]
+        sizes = [a * b for a, b in shapes]
+        out = self.empty((sum(sizes),), like.dtype, like)
+        for x, y, piece, shape in zip(ones, others, out.split_with_sizes(sizes), shapes, strict=True):
+            mm(x, y.t(), out=piece.view(shape))
+        return out
 
     def split(self, x: Tensor, lengths: Array, offsets: Array) -> tuple[Tensor, ...]:
         return tuple(x.split_with_sizes(lengths.tolist())) if lengths.size else ()

@@ -33,7 +33,7 @@ with contextlib.suppress(ImportError):
 _of: Any = absent if extension is None else extension
 NAMES: frozenset[str] = frozenset(_of.NAMES)
 """The kernels that several fast paths use, which `use_kernel` takes."""
-Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion
+Calculate, Spread, Conversion, Bags = _of.Calculate, _of.Spread, _of.Conversion, _of.Bags
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
 pick, repeat = _of.pick, _of.repeat
 Entry = _of.Entry
@@ -43,6 +43,7 @@ knows_dtype, switch = _of.knows_dtype, _of.switch
 
 SHARED = 4 << 20
 """Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
+NO_LIMIT = (1 << 63) - 1
 ANY_SIZE = 1 << 25
 """Bytes above which Python always does it: there memory may be used again, see `arrays.numpy`."""
 
@@ -56,7 +57,7 @@ def use_encodings(encodings: Sequence[type], structure: type, order: type) -> No
 
 def with_threads(count: int) -> None:
     """Let fast paths, which work on one thread, in for what one thread does."""
-    use_at_most(ANY_SIZE if count == 1 else SHARED - 1, SHARED - 1)
+    use_at_most(ANY_SIZE if count == 1 else SHARED - 1, SHARED - 1, NO_LIMIT if count == 1 else SHARED - 1)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import numpy as np
 T = TypeVar("T")
 
 NAMES: tuple[str, ...] = ()
-PROVIDES = ("Calculate", "Conversion", "Entry", "Spread", "filled", "lay_out", "over", "repeat", "structured")
+PROVIDES = ("Bags", "Calculate", "Conversion", "Entry", "Spread", "filled", "lay_out", "over", "repeat", "structured")
 """Names that an extension of these sources has."""
 
 
@@ -147,3 +147,10 @@ class Calculate:
 
 
 Spread = Conversion = Calculate
+
+
+class Bags:
+    """Stands for embedding bags without a fast path."""
+
+    sums = largest = slopes = Calculate()
+    enter = back = staticmethod(nothing)

@@ -5,10 +5,10 @@ ctypedef int64_t (*Kernel)(void*) noexcept nogil
 
 cdef enum:
     CHECK_LENGTHS, SORT_LENGTHS, COPY_BLOCKS, PAD_BLOCKS, BLOCKS_TO_STEPS, WORDS_TO_STEPS, STEPS_TO_BLOCKS
-    STEPS_TO_WORDS, PICK_SEQUENCES, COUNT_OF_KERNELS
+    STEPS_TO_WORDS, PICK_SEQUENCES, GROUP_IDS, COUNT_OF_KERNELS
 
 NAMES = ("check_lengths sort_lengths copy_blocks pad_blocks blocks_to_steps words_to_steps steps_to_blocks "
-         "steps_to_words pick_sequences").split()
+         "steps_to_words pick_sequences group_ids").split()
 """The kernels that several fast paths use, in the order of their numbers above."""
 cdef Kernel kernels[COUNT_OF_KERNELS]    # NULL for one that is not loaded, or that a user has replaced
 
@@ -16,7 +16,8 @@ cdef enum:
     MOST_WORDS = 64                      # arguments of a kernel
 cdef int64_t SMALL = 1 << 18             # bytes from which on other threads run meanwhile; see `native.loading`
 cdef int64_t most[2]                     # bytes up to which fast paths do the work: of arrays, and of tensors
-most[0] = most[1] = (1 << 22) - 1
+cdef int64_t most_read                   # the same of what is only read
+most[0] = most[1] = most_read = (1 << 22) - 1
 
 
 def use_kernel(str name, size_t address):
@@ -24,9 +25,10 @@ def use_kernel(str name, size_t address):
     kernels[NAMES.index(name)] = <Kernel>address
 
 
-def use_at_most(int64_t of_arrays, int64_t of_tensors):
+def use_at_most(int64_t of_arrays, int64_t of_tensors, int64_t read=(1 << 22) - 1):
     """Larger batches, in bytes, are for Python, which has threads and memory that is used again."""
-    most[0], most[1] = of_arrays, of_tensors
+    global most_read
+    most[0], most[1], most_read = of_arrays, of_tensors, read
 
 
 cdef struct Layout:                      # see `seqformats.layout`

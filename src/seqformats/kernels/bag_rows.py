@@ -6,7 +6,8 @@ where `to` is not empty.  `mode` 1 divides it by the number of ids, or by the su
 ``totals (n,)``; where that is zero, and of an empty bag, the row is zero.  If an id is no row, ``wrong[0]`` becomes 1,
 and row 0 is read in its place.
 
-Rows are added up one after the other, blocks of 32 of them in float64.
+Rows are added up one after the other, blocks of 32 of them in float64.  On the host `x` and `out` may be the bits of
+half precision, see `parts.halves`; `weights` and `totals` are of the dtype in which is calculated.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,13 +28,13 @@ from .parts import (
     compiled,
     each,
     in_lanes,
-    load,
+    load_half,
     pointer,
     prefetch,
     room,
     rounded,
     shared,
-    store,
+    store_half,
     total,
     unknown,
 )
@@ -65,7 +66,7 @@ def row_of(x: Array, ids: Integers, wrong: Integers, bags: Bags, place: int, lik
     if np.uint64(row) >= np.uint64(bags.rows):
         wrong[0] = 1
         row = np.int64(0)
-    return load(x, row * bags.width + bags.column, count, like)
+    return load_half(x, row * bags.width + bags.column, count, like)
 
 
 @in_lanes
@@ -89,29 +90,29 @@ def put_sums(
         length = end - first
         if bags.mode != 0 and bags.weighted != 0 and totals[i] == 0:
             end = first
-        sums = each(out, 0, count)
+        sums = each(totals, 0, count)
         p = first
         while p < end:
             stop = at_most(p + 32, end)
             if bags.weighted != 0:
                 while p < stop:
-                    sums += row_of(x, ids, wrong, bags, p, out, count) * each(out, weights[p], count)
+                    sums += row_of(x, ids, wrong, bags, p, totals, count) * each(totals, weights[p], count)
                     p += one
             else:
                 while p < stop:
-                    sums += row_of(x, ids, wrong, bags, p, out, count)
+                    sums += row_of(x, ids, wrong, bags, p, totals, count)
                     p += one
             if length >= 32 and p < end:
                 if p - first == 32:
                     add_block(blocks, sums, True)
                 else:
                     add_block(blocks, sums, False)
-                sums = each(out, 0, count)
+                sums = each(totals, 0, count)
         if length > 32 and first < end:
             sums = rounded(blocks, sums)
         if bags.mode != 0 and first < end:
-            sums = sums / each(out, totals[i] if bags.weighted != 0 else length, count)
-        store(out, (to[i] if bags.moves != 0 else i) * bags.width + bags.column, sums)
+            sums = sums / each(totals, totals[i] if bags.weighted != 0 else length, count)
+        store_half(out, (to[i] if bags.moves != 0 else i) * bags.width + bags.column, sums)
 
 
 @shared
@@ -140,11 +141,11 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Bags `lo` to `hi`; sums run in the dtype of `out`.  Of wide rows a few bags are in the cache at a time."""
+    """Bags `lo` to `hi`; sums run in the dtype of `totals`.  Of wide rows a few bags are in the cache at a time."""
     last, moves = ids.size - 1, at_most(to.size, 1)
     x, weights, ids, out, totals = pointer(x), pointer(weights), pointer(ids), pointer(out), pointer(totals)
     cum, to, wrong = pointer(cum), pointer(to), pointer(wrong)
-    blocks = room(out)
+    blocks = room(totals)
     if mode != 0 and weighted != 0:
         for i in range(lo, hi):
             total(weights, totals, blocks, Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 0.0, 1)
@@ -223,4 +224,5 @@ def cuda(
         i += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4), STREAMS)
+HALVES = ("i2", "f4", "i2", "f4"), ("u2", "f4", "u2", "f4")
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4), STREAMS, on_host=HALVES)

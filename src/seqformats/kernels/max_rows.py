@@ -25,6 +25,7 @@ from .parts import (
     in_turn,
     item_at,
     larger,
+    largest_lane,
     load,
     locate,
     mirrored,
@@ -89,6 +90,18 @@ def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: i
     return even
 
 
+@shared
+def largest_of_numbers(x: Array, out: Array, begin: int, length: int, place: int, least: int) -> None:
+    """Take the largest of single numbers side by side, 16 at least, 16 in lanes; some may be seen twice."""
+    last, t, some = length - 16, 16, unknown(32)
+    best, other = mirrored(load(x, begin, 16, x), least), mirrored(load(x, begin + last, 16, x), least)
+    while t < last:
+        best = larger(best, mirrored(load(x, begin + t, 16, x), least))
+        other = larger(other, mirrored(load(x, begin + at_most(t + 16, last), 16, x), least))
+        t += some
+    store(out, place, mirrored(largest_lane(larger(best, other)), least))
+
+
 @compiled
 def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
@@ -101,6 +114,9 @@ def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: i
         if length == 0:
             clear(out, i * width, width * out.itemsize)
             k = width
+        elif width == 1 and length >= 16 and at.step == 1:
+            largest_of_numbers(rows, best, first, length, i, least)
+            k = 1
         elif width >= 64:
             columns = Columns(first * width, length, width, at.steps, at.step)
             k = largest_by_rows(rows, best, columns, i * width, least, turn)

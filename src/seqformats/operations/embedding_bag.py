@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, Library, adopt, frozen, library_of, library_of_type, to_host
+from ..arrays import NUMPY, Array, Library, adopt, library_of, library_of_type
 from ..arrays.dtypes import HALF
-from ..converters.convert import restored, rows_of
-from ..errors import CHOICE, DEVICES, DTYPE, INDEX, LIBRARY, SHAPE, TOGETHER, WHOLE, said
+from ..converters.convert import rows_of
+from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
-from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear
-from ..gradients.vjp import vjp
-from ..launch.kernel import kernel, variant_of
+from ..gradients.operation import Call, Pullback
+from ..launch.kernel import variant_of
 from .annotations import Batch, Reduced, Weights
-from .extremes import reduce_max
+from .bags import MAX, MEAN, NOTHING, PATH, SUM, Bags, Operands, Source, bag_rows
 from .options import flag
-from .over import scratch
-from .reduce import reduce_mean, reduce_sum
-from .reduction import operand_of_reduction, over_levels, rows_or_data
-from .select import selected
+from .reduction import operand_of_reduction
 from .weighted import weights_of
 
-bag_rows, bag_max = kernel("bag_rows"), kernel("bag_max")
-bag_max_back, bag_slopes, bag_weights_back = kernel("bag_max_back"), kernel("bag_slopes"), kernel("bag_weights_back")
-group_bins, rank_keys = kernel("group_bins"), kernel("rank_keys")
-
-Operands: TypeAlias = tuple[Any, ...]
-"""The table, and the weights if there are some."""
 FLOATS = (*HALF, "float32", "float64")
-SUM, MEAN, MAX = "sum", "mean", "max"
-NOTHING = frozen(np.zeros(0, np.int64))
-FEW = 4
-"""Up to so many rows of a table an id, ids are sorted by counting them."""
+_SINGLES = variant_of("float32", "float32", "int64", "float32", "float32", "int64")
 
 
 def embedding_bag(
@@ -110,7 +97,9 @@ def embedding_bag(
     array([[2.6, 2.4],
            [0. , 2. ]])
     """
-    y = _at_once(table, ids, weights, mode)
+    y = PATH.enter(table, ids, weights, mode) if sparse is False else None
+    if y is None:
+        y = _plainly(table, ids, weights, mode, sparse)
     return _embedding_bag(table, ids, weights, mode, sparse).run() if y is None else y
 
 
@@ -142,7 +131,7 @@ def _embedding_bag(
         if len(mass.own._shape) != mass.own._lead:
             raise SHAPE(f"weights must have one number an id, but have item shape {mass.own.item_shape}")
     kind = "float32" if name in HALF else name
-    call = _Bags(own, library, name, kind, flat, tuple(rows.shape), mode, bool(sparse))
+    call = Bags(own, library, name, kind, flat, tuple(rows.shape), mode, bool(sparse))
     operands = (rows,) if mass is None else (rows, mass.own)
     call.weights = None if mass is None else without_data(mass.own)
 
@@ -159,8 +148,8 @@ def _embedding_bag(
 registry.gradient(embedding_bag)(lambda args, options: _embedding_bag(*args, **options).vjp())
 
 
-def _at_once(table: Any, ids: Batch, weights: Any, mode: object) -> Array | None:
-    """The result of plain arrays on the host that want no gradient; None for all else, and for ids that are wrong."""
+def _plainly(table: Any, ids: Batch, weights: Any, mode: object, sparse: object) -> Array | None:
+    """The result of plain arrays on the host; None for all else, and for ids that are wrong."""
     library = library_of_type(type(table))
     if type(ids) is not Ragged or library is None or (mode is not SUM and mode is not MEAN):
         return None
@@ -168,6 +157,11 @@ def _at_once(table: Any, ids: Batch, weights: Any, mode: object) -> Array | None
     if weights is not None and library_of_type(type(weights)) is not library:
         return None
     if library.autograd and library.wants_grad((table,) if weights is None else (table, weights)):
+        if weights is not None or type(sparse) is not bool or library.functional:
+            return None
+        made: Array = library.connected(_InGraph(ids, mode, sparse), (table,))[0]
+        return made
+    if sparse is not False:
         return None
     rows = library.floats(library.alias(table))
     flat = _plain_ids(ids, library)
@@ -183,7 +177,57 @@ def _at_once(table: Any, ids: Batch, weights: Any, mode: object) -> Array | None
     args = (structure.offsets, NOTHING, rows.shape[0], int(mode is MEAN), int(mass is not None))
     given = (rows, rows if mass is None else mass, flat)
     bag_rows.start(NUMPY, given, (values, totals, wrong), args, rows.shape[1], structure, variant=_SINGLES)
+    bag_rows.teach(PATH.sums, (table.dtype,), table.dtype, _SINGLES)
     return None if wrong[0] else out
+
+
+class _InGraph:
+    """Sums or means of a `Ragged` of ids on their way through a graph, as `Differentiable` has it."""
+
+    __slots__ = ("height", "ids", "mode", "places", "pullback", "sparse")
+
+    twice = by_column = False
+    leads = made = (1,)
+
+    def __init__(self, ids: Ragged[Any], mode: str, sparse: bool) -> None:
+        self.ids, self.mode, self.sparse = ids, mode, sparse
+        self.height, self.places = 0, NOTHING
+        self.pullback: Pullback | None = None
+
+    def forget(self) -> None:
+        """The ids are all there is to keep."""
+
+    def again(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The result for another table."""
+        y: Any = _embedding_bag(arrays[0], self.ids, None, self.mode, self.sparse).run()
+        return (y,)
+
+    def forward(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The result; by the fast path, the ids are kept, which the caller may write to before the gradient comes."""
+        y = PATH.enter(arrays[0], self.ids, None, self.mode)
+        if y is None:
+            call = _embedding_bag(arrays[0], self.ids, None, self.mode, self.sparse)
+            y, self.pullback = call.rule(call.operands, True)
+        else:
+            flat: Any = self.ids.data
+            self.height, self.places = arrays[0].shape[0], flat.copy() if type(flat) is np.ndarray else flat.clone()
+        return (y,)
+
+    def backward(self, gradients: Sequence[Array], arrays: Sequence[Array]) -> Sequence[Array]:
+        """The gradient of the table."""
+        (dy,) = gradients
+        if self.pullback is None:
+            structure = self.ids._structure
+            library, shape = library_of(dy), (self.height, *dy.shape[1:])
+            dx = PATH.back(self.places, structure, dy, self.height, self.mode == MEAN, self.sparse)
+            if dx is not None:
+                return (library.sparse(dx[0], dx[1], shape) if self.sparse else dx,)
+            name = library.dtype_name(dy.dtype)
+            ids = library.from_host(self.places, dy) if type(self.places) is np.ndarray else self.places
+            kind = "float32" if name in HALF else name
+            bags = Bags(self.ids, library, name, kind, ids, shape, self.mode, self.sparse)
+            self.pullback = bags.linear_pullback(Source(dy, ids, self.height, None))
+        return self.pullback(dy)  # type: ignore[no-any-return]
 
 
 def _plain_ids(ids: Ragged, library: Library) -> Array | None:
@@ -193,9 +237,6 @@ def _plain_ids(ids: Ragged, library: Library) -> Array | None:
     if len(ids._shape) != 1 or ids._dtype != theirs.dtype("int64") or (theirs is not library and theirs is not NUMPY):
         return None
     return theirs.operand(data) if theirs is NUMPY or theirs.kind(data) == "cpu" else None
-
-
-_SINGLES = variant_of("float32", "float32", "int64", "float32", "float32", "int64")
 
 
 def _ids_beside(library: Library, table: Array, own: Encoding) -> Array:
@@ -216,239 +257,3 @@ def _ids_beside(library: Library, table: Array, own: Encoding) -> Array:
             f"table is on {library.device(table)}, {library.name}, but ids are on {theirs.device(flat)}, {theirs.name}"
         )
     return library.astype(flat, "int64")
-
-
-class _Bags:
-    """A call whose arguments are checked, but for the values of the ids."""
-
-    def __init__(
-        self,
-        shape: Encoding,
-        library: Library,
-        name: str,
-        kind: str,
-        ids: Array,
-        table: tuple[int, ...],
-        mode: str,
-        sparse: bool,
-    ) -> None:
-        self.shape, self.structure = shape, shape._structure
-        self.library, self.name, self.kind = library, name, kind
-        self.ids, self.table = ids, table
-        self.mode, self.sparse = mode, sparse
-        self.weights: Encoding | None = None  # without their data
-        self.item = table[1:]
-        self.width = math.prod(self.item)
-
-    def rule(self, operands: Operands, back: bool) -> tuple[Reduced, Pullback | None]:
-        """The result, and the pullback."""
-        library, table = self.library, operands[0]
-        if library.functional and library.kind(table) != "cpu":
-            return self.composed(operands), None
-        weights = library.astype(library.alias(rows_of(operands[1])), self.kind) if len(operands) > 1 else NOTHING
-        if back:  # the ids are the caller's, who may write others before the gradient comes
-            self.ids = library.copy(self.ids)
-        source = self.source(library.alias(table))
-        sums = self.reduce(source, weights, back)
-        y = self.laid(sums.values)
-        if not back:
-            return y, None
-        if len(operands) > 1 or self.mode == MAX:
-            return y, lambda dy: self.pull(source, weights, sums, dy)
-
-        def again(slopes: Operands) -> Reduced:
-            source = self.source(slopes[0])
-            return self.laid(self.reduce(source, NOTHING, False).values)
-
-        return y, lambda dy: linear(lambda z: self.pull(source, weights, sums, z), again, dy)
-
-    def laid(self, values: Array) -> Reduced:
-        """The result, of rows in the dtype of the kernels."""
-        y = self.library.astype(values, self.name).reshape(self.structure.n, *self.item)
-        return over_levels(self.library.settled(y) if self.library.functional else y, self.shape)
-
-    # --- forwards ---
-
-    def source(self, table: Array) -> _Source:
-        """The rows that kernels read, and the ids of these."""
-        library, rows, count = self.library, int(table.shape[0]), int(self.ids.shape[0])
-        if self.name not in HALF or rows <= count:
-            return _Source(library.astype(table, self.kind), self.ids, rows, None)
-        host = to_host(self.ids)
-        self.check(host)
-        distinct, places = np.unique(host, return_inverse=True)
-        chosen = library.astype(library.take(table, distinct, 0), self.kind)
-        return _Source(chosen, library.from_host(places.reshape(-1), table), distinct.size, distinct)
-
-    def reduce(self, source: _Source, weights: Array, placed: bool) -> _Sums:
-        """The values ``(n, width)`` in the dtype of the kernels; with `placed` of maxima where they are."""
-        library, n, width = self.library, self.structure.n, self.width
-        like, dtype = source.rows, library.dtype(self.kind)
-        if not (n and width and self.ids.shape[0]):
-            self.check(to_host(self.ids))
-            none = library.zeros((n, width), dtype, like)
-            return _Sums(none, library.zeros((n,), dtype, like), NOTHING)
-        if not source.height:
-            self.check(to_host(self.ids))
-        out = library.empty((n, width), dtype, like)
-        wrong = _flags(library, like)
-        totals, places = out, NOTHING
-        if self.mode == MAX:
-            places = scratch(library, (n * width if placed else 1,), "int64", like)
-            args: tuple[Any, ...] = (self.structure.offsets, source.height, int(placed))
-            bag_max.start(library, (like, source.ids), (out, places, wrong), args, width, self.structure)
-        else:
-            weighted, mean = int(weights is not NOTHING), int(self.mode == MEAN)
-            if weighted and mean:
-                totals = library.empty((n,), dtype, like)
-            given = (like, weights if weighted else like, source.ids)
-            args = (self.structure.offsets, NOTHING, source.height, mean, weighted)
-            bag_rows.start(library, given, (out, totals, wrong), args, width, self.structure)
-        if int((wrong if type(wrong) is np.ndarray else library.to_numpy(wrong))[0]):
-            self.check(to_host(self.ids))
-        return _Sums(out, totals, places)
-
-    def check(self, ids: Array) -> None:
-        """IndexError for an id that is no row of the table."""
-        count = self.table[0]
-        wrong = (ids < 0) | (ids >= count)
-        if wrong.any():
-            r, offsets = int(wrong.argmax()), self.structure.offsets
-            i = int(np.searchsorted(offsets, r, side="right")) - 1
-            raise INDEX(f"ids[{i}][{r - offsets[i]}] is {ids[r]}, but table has {count} rows")
-
-    # --- backwards ---
-
-    def pull(self, source: _Source, weights: Array, sums: _Sums, dy: Reduced) -> tuple[Any, ...]:
-        """The gradients of the table, and of the weights if there are some."""
-        library, n, width = self.library, self.structure.n, self.width
-        slopes = library.astype(rows_or_data(dy), self.kind).reshape(n, width)
-        weighted = weights is not NOTHING
-        shifts = library.zeros((n,), slopes.dtype, slopes) if weighted else slopes
-        if not (n and width and self.ids.shape[0]):
-            shape = (0 if self.sparse else self.table[0], width)
-            made = self.table_of(NOTHING, library.zeros(shape, slopes.dtype, slopes))
-            return (made, self.weights_of(library.zeros(weights.shape, slopes.dtype, slopes))) if weighted else (made,)
-        if self.mode == MEAN:
-            scaled = library.empty((n, width), slopes.dtype, slopes)
-            given = (slopes, sums.values, sums.totals)
-            args = (self.structure.offsets, int(weighted), width)
-            bag_slopes.start(library, given, (scaled, shifts), args, 1, self.structure)
-            slopes = scaled
-        named = _Named.of(to_host(source.ids), source.height, self.structure)
-        made = self.of_table(named, source, weights, sums, slopes)
-        if not weighted:
-            return (made,)
-        out = library.empty((self.structure.rows,), slopes.dtype, slopes)
-        taken = (source.rows, slopes, shifts, source.ids)
-        bag_weights_back.start(library, taken, (out,), (self.structure.offsets, width), 1, self.structure)
-        return made, self.weights_of(out)
-
-    def of_table(self, named: _Named, source: _Source, weights: Array, sums: _Sums, slopes: Array) -> Any:
-        """The gradient of the table: of each row that is named the sum of the gradients of its bags."""
-        library, width = self.library, self.width
-        places = named.rows if source.distinct is None else source.distinct[named.rows]
-        if self.sparse:
-            out = library.empty((places.size, width), slopes.dtype, slopes)
-        else:
-            out = library.zeros((self.table[0], width), slopes.dtype, slopes)
-        to: Array = np.arange(places.size) if self.sparse else places
-        bags = library.from_host(named.bags, slopes)
-        if self.mode == MAX:
-            chosen = (slopes, sums.places, library.from_host(named.order, slopes), bags)
-            bag_max_back.start(library, chosen, (out,), (named.structure.offsets, frozen(to)), width, named.structure)
-        else:
-            weighted = int(weights is not NOTHING)
-            factors = library.take(weights, named.order, 0) if weighted else slopes
-            args = (named.structure.offsets, frozen(to), self.structure.n, 0, weighted)
-            given = (slopes, factors, bags)
-            bag_rows.start(library, given, (out, out, _flags(library, slopes)), args, width, named.structure)
-        return self.table_of(places, out)
-
-    def table_of(self, places: Array, rows: Array) -> Any:
-        """The gradient of the table, of its rows, or where it is sparse of those at `places`."""
-        library = self.library
-        rows = library.astype(rows, self.name).reshape(places.size if self.sparse else self.table[0], *self.item)
-        return library.sparse(places, rows, self.table) if self.sparse else rows
-
-    def weights_of(self, slopes: Array) -> Encoding:
-        """The gradient of the weights, as they are laid out."""
-        shape: Any = self.weights
-        name = self.library.dtype_name(shape.dtype)
-        return restored(Ragged._sealed(self.library.astype(slopes, name), self.structure), shape)
-
-    # --- by other operations ---
-
-    def composed(self, operands: Operands) -> Reduced:
-        """The result by operations that programs and graphs know."""
-        ids = to_host(self.ids)
-        self.check(ids)
-        z = Ragged._sealed(selected(Operand(operands[0]), ids).run(), self.structure)
-        return over_levels(self.reduction()(z, **_options(operands)), self.shape)
-
-    def reduction(self) -> Any:
-        """The operation that reduces rows which are there."""
-        return {SUM: reduce_sum, MEAN: reduce_mean, MAX: reduce_max}[self.mode]
-
-    def second_order(self, operands: Operands, dy: Reduced) -> tuple[Any, ...]:
-        """The gradients, made of operations that have gradients themselves."""
-        rows, back = selected(Operand(operands[0]), to_host(self.ids)).vjp()
-        _, pullback = vjp(self.reduction(), Ragged._sealed(rows, self.structure), **_options(operands))
-        found = pullback(rows_or_data(dy))
-        if len(operands) == 1:
-            return (back(found.data),)
-        return back(found[0].data), found[1]
-
-
-def _options(operands: Operands) -> dict[str, Any]:
-    return {"weights": operands[1]} if len(operands) > 1 else {}
-
-
-def _flags(library: Library, like: Array) -> Array:
-    """A number that kernels make 1 where an id is wrong."""
-    if library is NUMPY or library.kind(like) == "cpu":
-        return np.zeros(1, np.int64)
-    return library.zeros((1,), library.dtype("int64"), like)
-
-
-class _Source(NamedTuple):
-    """Rows as kernels read them."""
-
-    rows: Array  # in the dtype of the kernels
-    ids: Array  # int64 (ids,), beside them
-    height: int
-    distinct: Array | None  # which rows of the table these are, where they are not all
-
-
-class _Sums(NamedTuple):
-    """The results of bags."""
-
-    values: Array  # (n, width)
-    totals: Array  # (n,), sums of weights, of a weighted mean
-    places: Array  # (n * width,), of maxima that have a gradient
-
-
-class _Named(NamedTuple):
-    """The rows that ids name, and the bags in which each is: the bags, transposed."""
-
-    rows: Array  # which rows, rising
-    structure: Structure  # how often each is named
-    order: Array  # the places of the ids, row by row
-    bags: Array  # and the bags of these
-
-    @classmethod
-    def of(cls, ids: Array, count: int, bags: Structure) -> _Named:
-        """Sort the ids, equal ones in their order."""
-        order = np.empty(ids.size, np.int64)
-        if count <= FEW * ids.size:
-            counts, begins = np.empty((2, count), np.int64)
-            group_bins.run(ids, counts, order, begins)
-            rows = np.flatnonzero(counts)
-            lengths = counts[rows]
-        else:
-            words, other = np.empty((2, ids.size), np.int64)
-            rank_keys.run(count - 1 - ids, words, other, np.empty(2048, np.int64), order)
-            falls = np.flatnonzero(np.diff(ids[order], prepend=-1))
-            rows, lengths = ids[order[falls]], np.diff(falls, append=ids.size)
-        sequences = np.repeat(np.arange(bags.n), bags.lengths)
-        return cls(frozen(rows), Structure.of_lengths(lengths), frozen(order), frozen(sequences[order]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
+from ..arrays import Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restored, rows_of
 from ..errors import COUNTS, DTYPE, INDEX, LEVELS, SHAPE, WHOLE
@@ -20,8 +20,8 @@ from ..formats.leaves import without_data
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of, operation
 from .annotations import Batch
-from .companions import one_sequence
-from .embedding_bag import FLOATS, bag_weights_back, embedding_bag
+from .bags import bag_weights_back
+from .embedding_bag import FLOATS, embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
 from .over import name_of
@@ -30,8 +30,9 @@ from .topk import argmax
 
 Operands: TypeAlias = tuple[Any, ...]
 """Two batches."""
-LARGE = 1 << 16
-"""Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own."""
+LARGE = 1 << 14
+"""Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own; on a GPU,
+which takes longer to start one, four times as many."""
 AT_ONCE = 1 << 20
 """Products that `maxsim` has in memory at a time, if it is not one pair alone that has more."""
 
@@ -67,9 +68,9 @@ def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
 
     Notes
     -----
-    Sequences with 65,536 multiplications or more on average go to the library's product of matrices one by one, where
-    the last bits depend on its settings; of shorter ones a kernel makes all products at once.  Half precision is
-    calculated in float32.
+    Sequences with 16,384 multiplications or more on average, on a GPU 65,536, go to the library's product of matrices
+    one by one, where the last bits depend on its settings; of shorter ones a kernel makes all products at once.  Half
+    precision is calculated in float32.
 
     Examples
     --------
@@ -187,6 +188,13 @@ def _candidates(own: Encoding, n: int, count: int) -> tuple[Array, Array]:
     return np.repeat(np.arange(n), structure.lengths), places.astype(np.int64)
 
 
+def is_large(library: Library, x: Array, products: int, n: int) -> bool:
+    """Tell whether the products of n pairs of sequences, whose items are as those of `x`, are made pair by pair."""
+    kind, deep = library.kind(x), int(x.shape[1])
+    many = products * deep >= LARGE * (n if kind == "cpu" else 4 * n)
+    return products * deep != 0 and (many or kind not in ("cpu", "cuda"))
+
+
 class _Pairs(NamedTuple):
     """The pairs of the items of sequences, in the order of the first."""
 
@@ -214,27 +222,18 @@ class _Pairs(NamedTuple):
         )
         return pairs, frozen(self.inner.offsets[items] + place)
 
-    def are_large(self, deep: int) -> bool:
-        """Tell whether each pair of sequences is a product of matrices of its own."""
-        return self.inner.rows * deep >= LARGE * max(self.one.n, 1)
-
     def products(self, library: Library, x: Array, y: Array) -> Array:
         """The product of each pair, outside of any graph."""
+        if self.inner.rows and is_large(library, x, self.inner.rows, self.one.n):
+            ones = library.split(x, self.one.lengths, self.one.offsets)
+            return library.products(ones, library.split(y, self.two.lengths, self.two.offsets))
+        return self.by_kernel(library, x, y)
+
+    def by_kernel(self, library: Library, x: Array, y: Array) -> Array:
+        """The product of each pair, of all sequences at once."""
         deep = int(x.shape[1])
         if not (self.inner.rows and deep):
             return library.zeros((self.inner.rows,), x.dtype, x)
-        if self.are_large(deep) or library.kind(x) not in ("cpu", "cuda"):
-            ends = zip(pairwise(self.one.offsets.tolist()), pairwise(self.two.offsets.tolist()), strict=True)
-            if library is NUMPY and x.dtype.isnative and y.dtype.isnative:  # without a copy of each product
-                out = library.empty((self.inner.rows,), x.dtype, x)
-                begin = 0
-                for (a, b), (c, d) in ends:
-                    end = begin + (b - a) * (d - c)
-                    np.matmul(x[a:b], y[c:d].swapaxes(0, 1), out=out[begin:end].reshape(b - a, d - c))
-                    begin = end
-                return out
-            parts = [library.product(x[a:b], y[c:d].swapaxes(0, 1)).reshape(-1) for (a, b), (c, d) in ends]
-            return library.concatenate(parts)
         out, shifts = library.empty((self.inner.rows,), x.dtype, x), library.zeros((self.one.rows,), x.dtype, x)
         given = (y, x, shifts, library.from_host(self.other, x))
         bag_weights_back.start(library, given, (out,), (self.inner.offsets, deep), 1, self.inner)
@@ -242,7 +241,7 @@ class _Pairs(NamedTuple):
 
     def weighed(self, library: Library, y: Array, slopes: Array) -> Array:
         """For each item of the first the sum of those of the second, times the slopes of the pairs, in any graph."""
-        if self.are_large(int(y.shape[1])):
+        if is_large(library, y, self.inner.rows, self.one.n):
             inner, ends = self.inner.offsets[self.one.offsets].tolist(), self.two.offsets.tolist()
             parts = [
                 library.product(slopes[a:b].reshape(int(count), d - c), y[c:d])
@@ -301,45 +300,32 @@ class _Scores:
         documents = Ragged._sealed(library.alias(y), self.two._structure)
         parts: list[Array] = []
         best: list[Array] = []
+        whole = self.results is None  # each query with the document at its place
         counts = self.counts()
-        large = int(counts.sum()) * int(x.shape[1]) >= LARGE * max(counts.size, 1)
-        if large or library.kind(x) not in ("cpu", "cuda"):
-            self.one_by_one(queries, documents, parts, best if back else None)
-        else:
-            self.at_once(queries, documents, parts, best if back else None)
+        large = is_large(library, x, int(counts.sum()), counts.size)
+        if large:
+            ones, others = (library.split(z.data, z.lengths, z.offsets) for z in (queries, documents))
+        for part in self.parts():
+            i, j = self.scored[part], self.chosen[part]
+            if large:
+                one, two = (Structure.of_lengths(z.lengths[k]) for z, k in ((queries, i), (documents, j)))
+                pairs = _Pairs.of(one, two)
+                made = library.products([ones[k] for k in i.tolist()], [others[k] for k in j.tolist()])
+            else:
+                some, among = (z[part] if whole else z._chosen(k) for z, k in ((queries, i), (documents, j)))
+                pairs = _Pairs.of(some._structure, among._structure)
+                made = pairs.by_kernel(library, some.data, among.data)
+            products = Ragged._sealed(made, pairs.inner)
+            parts.append(reduce_sum(Ragged._sealed(reduce_max(products, empty=-np.inf), pairs.one)))
+            if back:
+                places = to_host(argmax(products))
+                starts = np.repeat(documents.offsets[:-1][j], pairs.one.lengths)
+                best.append(np.where(places < 0, -1, places + starts))
         values = library.concatenate(parts) if parts else library.zeros((0,), x.dtype, x)
         self.best = np.concatenate(best) if best else np.zeros(0, np.int64)
         values = library.astype(values, name)
         y_ = values if self.results is None else self.laid(values)
         return y_, (lambda dy: self.gradients((queries, documents), dy)) if back else None
-
-    def one_by_one(self, queries: Ragged, documents: Ragged, parts: list[Array], best: list[Array] | None) -> None:
-        """The scores, and where the largest products are, by a product of matrices for each pair of sequences."""
-        x, y = queries.data, documents.data
-        library: Library = library_of(x)
-        begins, ends = queries.offsets.tolist(), documents.offsets.tolist()
-        for i, j in zip(self.scored.tolist(), self.chosen.tolist(), strict=True):
-            query, document = x[begins[i] : begins[i + 1]], y[ends[j] : ends[j + 1]]
-            columns = library.product(document, query.swapaxes(0, 1))
-            products = Ragged._sealed(columns, one_sequence(ends[j + 1] - ends[j]))
-            parts.append(reduce_max(products, empty=-np.inf).sum(1))
-            if best is not None:
-                places = to_host(argmax(products)).reshape(-1)
-                best.append(np.where(places < 0, -1, places + ends[j]))
-
-    def at_once(self, queries: Ragged, documents: Ragged, parts: list[Array], best: list[Array] | None) -> None:
-        """Multiply many pairs at a time."""
-        library = library_of(queries.data)
-        for part in self.parts():
-            some, others = (z._chosen(k[part]) for z, k in ((queries, self.scored), (documents, self.chosen)))
-            pairs = _Pairs.of(some._structure, others._structure)
-            products = Ragged._sealed(pairs.products(library, some.data, others.data), pairs.inner)
-            largest = Ragged._sealed(reduce_max(products, empty=-np.inf), pairs.one)
-            parts.append(reduce_sum(largest))
-            if best is not None:
-                places = to_host(argmax(products))
-                starts = np.repeat(documents.offsets[:-1][self.chosen[part]], pairs.one.lengths)
-                best.append(np.where(places < 0, -1, places + starts))
 
     def counts(self) -> Array:
         """The products of each pair of sequences."""

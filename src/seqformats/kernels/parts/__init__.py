@@ -73,6 +73,7 @@ from .common import (
     worth,
 )
 from .gates import Inputs, enter, sigmoid, step_at, tanh
+from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
     choose,
@@ -83,6 +84,7 @@ from .lanes import (
     in_lanes,
     lane_of,
     larger,
+    largest_lane,
     load,
     log,
     mirrored,
@@ -238,6 +240,7 @@ __all__ = [
     "lane_of",
     "larger",
     "largest",
+    "largest_lane",
     "last_seen",
     "least_kept",
     "least_of",
@@ -247,6 +250,7 @@ __all__ = [
     "limited",
     "listed",
     "load",
+    "load_half",
     "locate",
     "log",
     "look",
@@ -294,6 +298,7 @@ __all__ = [
     "sort_columns",
     "step_at",
     "store",
+    "store_half",
     "tanh",
     "total",
     "total_by_rows",

@@ -105,9 +105,8 @@ def signatures_of(spec: KernelSpec) -> list[Signature]:
     """The types of the arguments of a kernel in each of the ways in which the library often calls it."""
     annotations = {name: kind for name, kind in spec.cpu.__annotations__.items() if name != "return"}
     made = []
-    for dtypes in spec.takes or ((),):
-        if not (spec.rare or RARE.isdisjoint(dtypes)):
-            continue
+    ahead = [dtypes for dtypes in spec.takes or ((),) if spec.rare or RARE.isdisjoint(dtypes)]
+    for dtypes in (*ahead, *spec.on_host):
         left = iter(dtypes)
         made.append(tuple([word_of(kind, left) for kind in annotations.values()]))
         if next(left, None) is not None:

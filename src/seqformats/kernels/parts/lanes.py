@@ -115,6 +115,14 @@ def larger(best: Item, value: Item) -> Any:
     return np.where((value > best) | (value != value), value, best)
 
 
+def largest_lane(lanes: Item) -> Any:
+    """One lane, the largest of several, as `larger` has it."""
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = larger(lanes[:half], lanes[half:])
+    return lanes
+
+
 def mirrored(lanes: Item, least: int) -> Any:
     """Lanes in the reverse order where `least` is 1: the largest of those are the least, mirrored."""
     if not least:
@@ -390,18 +398,36 @@ def _in_any(mask: Item) -> Any:
     return types.boolean(mask), code
 
 
+def _larger_of(builder: Builder, kind: Kind, a: Value, b: Value) -> Any:
+    if isinstance(kind, types.Float):
+        above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
+    else:
+        above = _compared(builder, kind)(">", b, a)
+    return builder.select(above, b, a)
+
+
 @lowered(larger)
 def _larger(best: Item, value: Item) -> Any:
-    kind = best.kind
+    return best(best, value), lambda _, builder, a, b: _larger_of(builder, best.kind, a, b)
 
-    def code(_: Value, builder: Builder, a: Value, b: Value) -> Any:
-        if isinstance(kind, types.Float):
-            above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
-        else:
-            above = _compared(builder, kind)(">", b, a)
-        return builder.select(above, b, a)
 
-    return best(best, value), code
+@lowered(largest_lane)
+def _largest_lane(lanes: Item) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        count = value.type.count
+        while count > 1:  # the last four stay in a vector, of which the first lane counts
+            count //= 2
+            size = max(count, 4)
+            halves = [[min(k + begin, value.type.count - 1) for k in range(size)] for begin in (0, count)]
+            undefined = ir.Constant(value.type, ir.Undefined)
+            low, high = (
+                builder.shuffle_vector(value, undefined, ir.Constant(vector_type(I32, size), places))
+                for places in halves
+            )
+            value = _larger_of(builder, lanes.kind, low, high)
+        return value
+
+    return Lanes(lanes.kind, 1)(lanes), code
 
 
 @lowered(mirrored)

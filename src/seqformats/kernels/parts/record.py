@@ -78,6 +78,8 @@ class KernelSpec(NamedTuple):
     fours: bool = False
     """May an item be four float32 side by side on CUDA, in `short` and in what goes over "lines" or "units"?  Then
     these calculate with items by arithmetic and by what `parts.gpu` has for items alone."""
+    on_host: tuple[tuple[str, ...], ...] = ()
+    """More of these for the host alone: with int16 and uint16, the bits of float16 and bfloat16; see `parts.halves`."""
     rare: bool = False
     """Is it compiled ahead on the host for the dtypes of `RARE` too, as which tokens come?"""
 
