@@ -271,7 +271,8 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
     if need[3]:
         found[3] = plan.from_blocks(of_input.sum(0))
     if need[4]:
-        found[4] = found[3].clone() if need[3] and cell is LSTM else plan.from_blocks(of_state.sum(0))
+        shared = found[3] if cell is LSTM else None  # the biases of an LSTM have one gradient
+        found[4] = plan.from_blocks(of_state.sum(0)) if shared is None else shared.clone()
     if ctx.given:
         found[5:] = initial[:, :, :hidden].clone().unbind(0)
     return found
