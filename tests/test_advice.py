@@ -247,6 +247,10 @@ FOLLOWED = {
         lambda: sf.mask_tokens(ids, mask_id=9, seed=1, vocabulary=10, whole=True),
         lambda: sf.mask_tokens(ids, mask_id=9, seed=1, vocabulary=10, whole=sf.astype(ids, "bool")),
     ),
+    "a rule without transpose= may have several": (
+        lambda: sf.operation(lambda a, b: a, lambda a, b: a, inputs=2),
+        lambda: sf.operation(lambda a, b: (a, lambda dy: (dy, None)), inputs=2)(x, x),
+    ),
     "give integers": (
         lambda: sf.scatter(np.zeros((1, 2), bool), [[0]], [[True]]),
         lambda: sf.scatter(np.zeros((1, 2), int), [[0]], [[1]]),
