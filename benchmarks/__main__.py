@@ -39,6 +39,7 @@ from . import (
     report,
     rows,
     sequence,
+    speech,
     startup,
     steps,
     training,
@@ -68,6 +69,7 @@ FAMILIES = [
         arrow,
         wrap,
         beam,
+        speech,
     )
 ]
 EXTRAS = ("startup", "memory", "counts", "growth", "threads", "callers")

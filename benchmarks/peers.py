@@ -63,6 +63,7 @@ pd: Any = _Peer("pandas")
 pl: Any = _Peer("polars")
 rapidfuzz: Any = _Peer("rapidfuzz")
 jiwer: Any = _Peer("jiwer")
+pyctcdecode: Any = _Peer("pyctcdecode")
 thinc: Any = _Peer("thinc.api")
 transformers: Any = _Peer("transformers")
 ops: Any = _NumpyOps()
@@ -73,7 +74,19 @@ _defaults: dict[str, int] = {}
 def versions() -> dict[str, str]:
     """What is compared, by name."""
     found = {}
-    for name in ("numpy", "numba", "seqformats", "torch", "thinc", "awkward", "pyarrow", "rapidfuzz", "transformers"):
+    for name in (
+        "numpy",
+        "numba",
+        "seqformats",
+        "torch",
+        "thinc",
+        "awkward",
+        "pyarrow",
+        "rapidfuzz",
+        "jiwer",
+        "pyctcdecode",
+        "transformers",
+    ):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -36,6 +36,7 @@ TITLES = {
     "arrow": "Columns of Arrow",
     "wrap": "Wrappers around a function that does nothing",
     "beam": "Beam search",
+    "speech": "Speech",
 }
 PROCESS = "Start-up, memory, growth and threads"
 LOST = "Where a peer is faster"

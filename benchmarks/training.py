@@ -226,3 +226,9 @@ def _(b: Batch) -> Case:
 def _(b: Batch) -> Case:
     """Make the case in which nothing is padded."""
     return of_labels(b, np.full(b.n, b.rows // b.n))
+
+
+@operation("ctc_loss with its gradient, half of it padding", ("small", "wide"), arrays=("PyTorch",), cuda=False)
+def _(b: Batch) -> Case:
+    """Make the case in which lengths are anything up to twice the mean."""
+    return of_labels(b, np.linspace(1, 2 * b.rows // b.n, b.n).astype(np.int64))

@@ -198,22 +198,21 @@ class Loss(NamedTuple):
         y = self.reduced(frames, out.losses)
         if not back:
             return y, None
-        shape, name = without_data(x), name_of(x)
+        shape, name = None if x is frames.at else without_data(x), name_of(x)
         made = [out.grad] if at_once else []
 
         def pullback(dy: Array) -> Encoding:
-            slopes = self.slopes_of(frames, dy)
             if not at_once:
-                grad = self.run(frames, True, slopes).grad
+                grad = self.run(frames, True, self.slopes_of(frames, dy)).grad
             else:
                 try:
                     grad = made.pop()  # once: who takes a gradient may change it
                 except IndexError:
                     grad = self.run(frames, True).grad
-                self.scale(frames, slopes, grad)
-            given = frames.library.astype(frames.given(grad), name)
-            dx: Encoding = restored(frames.at._with_data(given), shape)
-            return dx
+                if not (whole and frames.on is NUMPY and dy.item() == 1):
+                    self.scale(frames, self.slopes_of(frames, dy), grad)
+            dx: Encoding = frames.at._with_data(frames.library.astype(frames.given(grad), name))
+            return dx if shape is None else restored(dx, shape)
 
         return y, pullback
 
@@ -254,7 +253,7 @@ class Loss(NamedTuple):
         """Multiply the gradient of each sequence by that of its loss."""
         whole = self.reduction != "none"
         structure, width = frames.structure, frames.width
-        if structure.rows and not (whole and frames.on is NUMPY and slopes[0] == 1):
+        if structure.rows:
             args, rows = (frames.at._layout(), int(whole)), structure.rows
             work = None if frames.on is NUMPY else Work(rows, rows)
             scale_rows.start(frames.on, (slopes,), (grad,), args, width, structure, work)

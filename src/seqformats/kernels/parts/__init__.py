@@ -11,6 +11,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `vectors`   the exponential function, and blocks of float32
 - `blocks`    the largest of each block of a row, by limits
 - `lanes`     some columns of a row, in registers
+- `lane_items`  one of them, and those that lie apart
 - `sums`      sums of many rows
 - `windows`   rows that lie side by side, added up
 - `tiles`     products of small matrices
@@ -75,6 +76,7 @@ from .common import (
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
+from .lane_items import lane_of, with_lane
 from .lanes import (
     choose,
     columns_at_once,
@@ -82,7 +84,6 @@ from .lanes import (
     each,
     in_any,
     in_lanes,
-    lane_of,
     larger,
     largest_lane,
     load,
@@ -94,7 +95,6 @@ from .lanes import (
     root,
     store,
     unknown,
-    with_lane,
 )
 from .moves import (
     at_least,

@@ -73,26 +73,9 @@ def store(x: Item, p: int, lanes: Item) -> None:
     x[p : p + len(lanes)] = lanes
 
 
-def collect(x: Item, begin: int, places: Item, p: int, count: int) -> Any:
-    """Lanes: the items of `x` at ``begin + places[p:p + count]``; both are pointers, and `count` is a constant."""
-    return x[begin + places[p : p + count]]
-
-
 def each(like: Item, value: Item, count: int) -> Any:
     """Lanes of one value, in the dtype of `like`, which is a pointer, a number or lanes."""
     return np.full(count, value, like.dtype)
-
-
-def with_lane(lanes: Item, k: int, value: Item) -> Any:
-    """Lanes with another value in place k."""
-    lanes = lanes.copy()
-    lanes[k] = value
-    return lanes
-
-
-def lane_of(lanes: Item, k: int) -> Any:
-    """The value in place k."""
-    return lanes[k]
 
 
 def choose(mask: Item, a: Item, b: Item) -> Any:
@@ -167,7 +150,7 @@ def _number_of(kind: Kind) -> Any:
     return ir.IntType(_bits_of(kind))
 
 
-def _vector_of(kind: Kind, count: int) -> Any:
+def vector_of(kind: Kind, count: int) -> Any:
     """A complex number is two lanes, which sums treat alike, and so do quotients by a real number.
 
     One number is the first of four lanes: a choice between numbers would be a jump, which random ones would mislead.
@@ -180,7 +163,7 @@ def _vector_of(kind: Kind, count: int) -> Any:
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Item, kind: Kind) -> None:
-        super().__init__(manager, kind, _vector_of(kind.kind, kind.count))
+        super().__init__(manager, kind, vector_of(kind.kind, kind.count))
 
 
 def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
@@ -209,7 +192,8 @@ def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None
     return register
 
 
-def _constant(count: Item) -> int:
+def constant(count: Item) -> int:
+    """Read a number that the compiler knows."""
     if not isinstance(count, types.IntegerLiteral):
         raise RequireLiteralValue(f"a constant number of lanes, not {count}")
     return int(count.literal_value)
@@ -265,8 +249,8 @@ def _unknown(value: Item) -> Any:
 
 @lowered(load)
 def _load(x: Item, p: Item, count: Item, like: Item) -> Any:
-    n = _constant(count)
-    vector = _vector_of(x.dtype, n)
+    n = constant(count)
+    vector = vector_of(x.dtype, n)
 
     def code(_: Value, builder: Builder, base: Value, place: Value, *__: Any) -> Any:
         at = builder.gep(base, [place])
@@ -281,10 +265,10 @@ def _load(x: Item, p: Item, count: Item, like: Item) -> Any:
 
 @lowered(prefetch)
 def _prefetch(x: Item, p: Item, count: Item) -> Any:
-    n = _constant(count)
+    n = constant(count)
 
     def code(_: Value, builder: Builder, base: Value, place: Value, __: Value) -> None:
-        lines = _vector_of(x.dtype, n).count * _bits_of(getattr(x.dtype, "underlying_float", x.dtype)) // (8 * 64)
+        lines = vector_of(x.dtype, n).count * _bits_of(getattr(x.dtype, "underlying_float", x.dtype)) // (8 * 64)
         begin = builder.bitcast(builder.gep(base, [place]), ir.IntType(8).as_pointer())
         for line in range(max(lines, 1)):
             at = builder.gep(begin, [I64(64 * line)])
@@ -306,48 +290,18 @@ def _store(x: Item, p: Item, lanes: Item) -> Any:
     return types.void(x, types.int64, lanes), code
 
 
-@lowered(collect)
-def _collect(x: Item, begin: Item, places: Item, p: Item, count: Item) -> Any:
-    n = _constant(count)
-
-    def code(_: Value, builder: Builder, base: Value, first: Value, table: Value, place: Value, __: Value) -> Any:
-        value = ir.Constant(_vector_of(x.dtype, n), None)
-        for k in range(n):
-            item = builder.load(builder.gep(table, [builder.add(place, I64(k))]))
-            number = builder.load(builder.gep(base, [builder.add(first, item)]))
-            value = builder.insert_element(value, number, I32(k))
-        return value
-
-    return Lanes(x.dtype, n)(x, types.int64, places, types.int64, count), code
-
-
 @lowered(each)
 def _each_lane(like: Item, value: Item, count: Item) -> Any:
-    n = _constant(count)
+    n = constant(count)
     plain = types.unliteral(value)
     own = like.kind if isinstance(like, Lanes) else getattr(like, "dtype", like)
     kind = getattr(own, "underlying_float", own)
 
     def code(context: Context, builder: Builder, _: Value, number: Value, __: Value) -> Any:
         number = context.cast(builder, number, plain, kind)
-        return splat(builder, number, _vector_of(own, n).count)
+        return splat(builder, number, vector_of(own, n).count)
 
     return Lanes(own, n)(like, plain, count), code
-
-
-@lowered(with_lane)
-def _with_lane(lanes: Item, k: Item, value: Item) -> Any:
-    plain = types.unliteral(value)
-
-    def code(context: Context, builder: Builder, vector: Value, place: Value, number: Value) -> Any:
-        return builder.insert_element(vector, context.cast(builder, number, plain, lanes.kind), place)
-
-    return lanes(lanes, types.int64, plain), code
-
-
-@lowered(lane_of)
-def _lane_of(lanes: Item, k: Item) -> Any:
-    return lanes.kind(lanes, types.int64), lambda _, builder, vector, place: builder.extract_element(vector, place)
 
 
 @lowered(choose)
@@ -367,7 +321,7 @@ def _choose(mask: Item, a: Item, b: Item) -> Any:
 def _nonzero(lanes: Item) -> Any:
     number = getattr(lanes.kind, "underlying_float", lanes.kind)
     mask = Lanes(types.Integer.from_bitwidth(_bits_of(number), True), lanes.count)
-    wide = _vector_of(mask.kind, mask.count)
+    wide = vector_of(mask.kind, mask.count)
 
     def code(_: Value, builder: Builder, value: Value) -> Any:
         zero = ir.Constant(value.type, None)

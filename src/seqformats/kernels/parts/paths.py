@@ -12,7 +12,8 @@ import numpy as np
 
 from ...layout import Layout
 from .common import along, locate
-from .lanes import collect, each, in_any, in_lanes, load, pointer, store
+from .lane_items import collect
+from .lanes import each, in_any, in_lanes, load, pointer, store
 from .moves import at_most
 from .options import shared
 from .record import Array
