@@ -374,7 +374,7 @@ def test_torchdata_resumes_a_sampler_at_any_point(count):
 
 BLOCKS = blocks_of(DOCS / "training-loops.md")
 (TRAIN,) = (block for block in BLOCKS if "init_process_group" in block)
-SHOWN = "".join(block for block in BLOCKS if block.startswith(">>>"))
+SHOWN = "\n".join(block for block in BLOCKS if block.startswith(">>>"))
 
 
 def test_the_page_shows_what_it_gives():
