@@ -173,3 +173,43 @@ def _(b: Batch) -> Case:
     return Case(
         lambda: sf.rl.group_advantages(rewards, 8), {"a view of groups": view}, Limit(4 * n, 4 * n), exact=False
     )
+
+
+# --- layers of PyTorch ------------------------------------------------------------------------------------------------
+
+
+def layer(kind: str, learns: bool) -> Any:
+    """A case: outputs of all items, or the gradient of the weights of the state by all outputs."""
+
+    def case(b: Batch) -> Case:
+        rnn, width = torch.nn.utils.rnn, b.item[0]
+        torch.manual_seed(0)
+        module = getattr(torch.nn, kind)(width, width)
+        packed, block = b.packed.to_torch(), rnn.pad_sequence(b.items)
+        there = sf.mask(b.ragged)
+
+        def run(call: Any, read: Any = None) -> Peer:
+            def forwards() -> Any:
+                with torch.no_grad():
+                    return call()
+
+            def learning() -> Any:
+                module.zero_grad()
+                (call() if read is None else read(call())).sum().backward()
+                return module.weight_hh_l0.grad.clone()
+
+            return Peer(learning) if learns else Peer(forwards, read)
+
+        ours = run(lambda: sf.torch.rnn(module, b.ragged)[0].data)
+        peers = {
+            "packed": run(lambda: module(packed)[0], lambda y: torch.cat(rnn.unpack_sequence(y))),
+            "padded": run(lambda: module(block)[0], lambda y: y.transpose(0, 1)[there]),
+        }
+        return Case(ours, peers, Limit(b.bytes, b.bytes), exact=False)
+
+    return case
+
+
+for _kind in ("LSTM", "GRU"):
+    for _more in ("", ", learning"):
+        operation(_kind + _more, ["tiny", "small"], ("PyTorch",), cuda=False)(layer(_kind, bool(_more)))

@@ -31,7 +31,7 @@ TITLES = {
     "nested": "Nested lists",
     "steps": "Time steps",
     "training": "Masks, orders and losses for training",
-    "recurrent": "Recurrences, returns and losses of policies",
+    "recurrent": "Recurrences, recurrent layers, and losses of policies",
     "pipeline": "In and out of pipelines",
     "arrow": "Columns of Arrow",
     "wrap": "Wrappers around a function that does nothing",

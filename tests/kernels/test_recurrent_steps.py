@@ -62,10 +62,10 @@ def forwards(name, gates, back, given, weights, bias, states, units, held=0):
     biases[1, 2] = bias if gates == 3 else 0
     one = np.eye(line, dtype=given.dtype)  # so that the inputs are what is added to the gates
     laid = [x.reshape(-1) for x in (one, weights, *biases)]
-    run("gate_weights", *laid, memory, begin, gates, W, deep, W, 0, W // 16)
+    run("gate_weights", *laid, memory, np.array([begin, gates, W, deep]), W, 0, W // 16)
     out, states = np.zeros((7, W), given.dtype), states.copy()
     floats = memory, given.reshape(-1), out.reshape(-1), states.reshape(-1)
-    run(f"{name}_steps", *floats, BEGINS, 4, deep, room, held, ahead, units, back, W, 0, units)
+    run(f"{name}_steps", *floats, BEGINS, np.array([4, deep, room, held, ahead, units, back]), W, 0, units)
     return memory, out, states
 
 

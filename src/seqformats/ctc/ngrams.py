@@ -111,8 +111,8 @@ class NGrams:
         where there is none, an unknown word has a log10 of -100, as in KenLM.  An n-gram whose context is missing, as
         in pruned models, makes that context, with the probability that back-off gives it.
 
-        A file of `write` is mapped into memory, and its checksum compared, which reads it once.  It must not be written to as long as
-        a model is in use; `write` itself puts a new file in its place.
+        A file of `write` is mapped into memory, and its checksum compared, which reads it once.  It must not be written
+        to as long as a model is in use; `write` itself puts a new file in its place.
         """
         try:
             name = os.fspath(path)

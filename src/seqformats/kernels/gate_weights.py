@@ -5,7 +5,7 @@ gates, or `nn.GRU`, with 3; `b_ih` and `b_hh` ``(gates * hidden,)`` their biases
 the layer up to a multiple of 32; what belongs to no unit is zero.  A line of gates has 4 W or 3 W numbers: of an LSTM
 the 4 gates of 16 units each, one after the other, of a GRU r and z of 16 units each, then the content of all units.
 
-`x` holds these parts from `begin` on:
+`sizes` are `begin`, `gates`, `hidden` and `deep`.  `x` holds these parts from `begin` on:
 
 - entering ``(line / 32, deep, 32)``: the weights of the input
 - weights of the state: of an LSTM ``(line / 32, W, 32)``; of a GRU ``(W / 16, W, 32)`` for r and z, then
@@ -16,7 +16,7 @@ the 4 gates of 16 units each, one after the other, of a GRU r and z of 16 units 
 A unit is 16 units of the layer.
 """
 
-from .parts import Array, KernelSpec, at_least, at_most, compiled, pointer, shared, turn
+from .parts import Array, Integers, KernelSpec, at_least, at_most, compiled, pointer, shared, turn
 
 
 @shared
@@ -41,16 +41,14 @@ def cpu(
     b_ih: Array,
     b_hh: Array,
     x: Array,
-    begin: int,
-    gates: int,
-    hidden: int,
-    deep: int,
+    sizes: Integers,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     biased = b_ih.size > 0
+    begin, gates, hidden, deep = sizes[0], sizes[1], sizes[2], sizes[3]
     w_ih, w_hh, b_ih, b_hh, x = pointer(w_ih), pointer(w_hh), pointer(b_ih), pointer(b_hh), pointer(x)
     line = gates * width
     weights = begin + line * deep

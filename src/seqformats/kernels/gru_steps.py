@@ -41,18 +41,14 @@ def cpu(
     out: Array,
     states: Array,
     begins: Integers,
-    count: int,
-    deep: int,
-    room: int,
-    held: int,
-    ahead: int,
-    units: int,
-    back: int,
+    sizes: Integers,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `count` is the number of sequences."""
+    """Units `lo` to `hi`."""
+    count, deep, room, held = sizes[0], sizes[1], sizes[2], sizes[3]
+    ahead, units, back = sizes[4], sizes[5], sizes[6]
     steps, keeps, line = begins.size - 1, room > 0, 3 * width
     x, given, out, states = pointer(x), pointer(given), pointer(out), pointer(states)
     before = room * line

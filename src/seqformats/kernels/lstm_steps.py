@@ -2,7 +2,8 @@
 
 `given` ``(rows, deep)`` are the inputs, `out` ``(rows, W)`` the state behind each step, and `states` ``(2, n, W)``
 state and cell at the beginning; then those at the end of each sequence.  W is `width`, the units of the layer up to a
-multiple of 32, and n the number of sequences.  `x` is the memory of a layer, in which these parts follow each other:
+multiple of 32, and n the number of sequences.  `sizes` are n and the numbers `deep`, `room`, `held`, `ahead`, `units`
+and `back`.  `x` is the memory of a layer, in which these parts follow each other:
 
 - gates ``(room, W / 16, 4, 16)``: the gates i and f, the new content and the gate o
 - before ``(held, W)``: the state before each step
@@ -46,18 +47,14 @@ def cpu(
     out: Array,
     states: Array,
     begins: Integers,
-    count: int,
-    deep: int,
-    room: int,
-    held: int,
-    ahead: int,
-    units: int,
-    back: int,
+    sizes: Integers,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `count` is the number of sequences."""
+    """Units `lo` to `hi`."""
+    count, deep, room, held = sizes[0], sizes[1], sizes[2], sizes[3]
+    ahead, units, back = sizes[4], sizes[5], sizes[6]
     steps, keeps, line = begins.size - 1, room > 0, 4 * width
     x, given, out, states = pointer(x), pointer(given), pointer(out), pointer(states)
     before = room * line

@@ -158,19 +158,19 @@ def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: i
     return state
 
 
+class Way(NamedTuple):
+    """Numbers that say how to go, as in `cpu`."""
+
+    by_sequence: int
+    begun: int
+    back: int
+    exclusive: int
+    blank: int
+    chunk: int
+
+
 @in_lanes
-def recur_beside(
-    run: Run,
-    u: int,
-    starts: Array,
-    by_sequence: int,
-    begun: int,
-    back: int,
-    exclusive: int,
-    blank: int,
-    chunk: int,
-    count: int,
-) -> bool:
+def recur_beside(run: Run, u: int, starts: Array, way: Way, count: int) -> bool:
     """Go through so many columns of a rectangle with a number an item, a lane each, and write zeros to their padding.
 
     They are not begun where one is longer than a chunk.
@@ -181,12 +181,12 @@ def recur_beside(
         i, _, length = locate(run.at, u + k)
         longest = at_least(length, longest)
         lengths = with_lane(lengths, k, float(length))
-        factors = with_lane(factors, k, run.decay[i * by_sequence])
-        if begun != 0:
+        factors = with_lane(factors, k, run.decay[i * way.by_sequence])
+        if way.begun != 0:
             state = with_lane(state, k, starts[i])
-    if longest > chunk:
+    if longest > way.chunk:
         return False
-    t, rows = back * (longest - 1), longest
+    t, rows = way.back * (longest - 1), longest
     while rows > 0:
         row = u + along(run.at, t)
         is_there = each(run.like, float(t), count) < lengths
@@ -196,15 +196,15 @@ def recur_beside(
         decay = load(run.decay, row, count, run.like) if run.by_row != 0 else factors
         following = choose(is_step, decay * state + load(run.x, row, count, run.like), state)
         written = following
-        if exclusive != 0:
+        if way.exclusive != 0:
             written = state
-        elif blank != 0:
+        elif way.blank != 0:
             written = choose(is_step, following, zero)
         store(run.out, row, choose(is_there, written, zero))
         state = following
         if run.ending != 0:
             state = choose(nonzero(load(run.ends, row, count, run.like)) & is_there, zero, state)
-        t += 1 - 2 * back
+        t += 1 - 2 * way.back
         rows -= one
     for k in range(count):
         i, _, _ = locate(run.at, u + k)
@@ -241,7 +241,8 @@ def cpu(
     while u < hi:
         if at.step > 1 and width == 1 and hi - u >= 16:  # a line of the cache has items of many columns
             run = Run(items, decays, flags, stops, made, states, where, u, 0, 1, 0, by_row, by_column, masked, ending)
-            if recur_beside(run, u, starts, by_sequence, int(begun), back, exclusive, blank, chunk, 16):
+            way = Way(by_sequence, int(begun), back, exclusive, blank, chunk)
+            if recur_beside(run, u, starts, way, 16):
                 u += 16
                 continue
         i, first, length = locate(where, u)

@@ -149,9 +149,10 @@ class Plan(NamedTuple):
         out = _empty(x, self.steps.rows, width)
         none = memory[:0]
         given = [none if w is None else w for w in weights]
-        _run("gate_weights", (*given, memory), (begin, self.cell.gates, self.hidden, deep, width), (0, width // 16))
-        numbers = (self.steps.n, deep, self.room, self.held, ahead, units, int(self.back), width)
-        _run(f"{self.cell.name}_steps", (memory, x, out, states), (self.steps.begins, *numbers), range(units + 1))
+        sizes = np.array([begin, self.cell.gates, self.hidden, deep])
+        _run("gate_weights", (*given, memory), (sizes, width), (0, width // 16))
+        sizes = np.array([self.steps.n, deep, self.room, self.held, ahead, units, self.back])
+        _run(f"{self.cell.name}_steps", (memory, x, out, states), (self.steps.begins, sizes, width), range(units + 1))
         return memory, out
 
     def backward(self, memory: Tensor, dy: Tensor, z: Tensor) -> None:
@@ -268,11 +269,9 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
     if need[2]:
         before = memory[plan.room * plan.line :][: rows * width].view(rows, width)
         found[2] = plan.from_blocks(product(of_state, before, mirrored=True))[:, :hidden]
-    if need[3]:
-        found[3] = plan.from_blocks(of_input.sum(0))
-    if need[4]:
-        shared = found[3] if cell is LSTM else None  # the biases of an LSTM have one gradient
-        found[4] = plan.from_blocks(of_state.sum(0)) if shared is None else shared.clone()
+    if need[3] or need[4]:
+        slope = plan.from_blocks(of_input.sum(0))
+        found[3:5] = slope, slope.clone() if cell is LSTM else plan.from_blocks(of_state.sum(0))
     if ctx.given:
         found[5:] = initial[:, :, :hidden].clone().unbind(0)
     return found
