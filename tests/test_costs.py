@@ -16,7 +16,6 @@ import pytest
 
 import seqformats as sf
 from seqformats import core
-from seqformats.arrays import memory
 from seqformats.launch import kernel as launch
 
 LENGTHS = np.array([3, 0, 7, 5, 1, 4] * 8)
@@ -193,8 +192,6 @@ def counted(monkeypatch, prepare, call):
             patch.setattr(kernel, "run", written_down(kernel.name, kernel.run))
         for make in ("empty", "zeros", "empty_like", "zeros_like"):
             patch.setattr(np, make, counting(getattr(np, make)))
-        for make in ("empty", "zeros"):  # which are those of NumPy
-            patch.setattr(memory, make, getattr(np, make))
         call(x)
     return kernels, len(arrays)
 

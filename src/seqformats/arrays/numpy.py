@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import DEVICE, EXACT, ITEMS, ConversionError, said
 from ..limits import check_finite
-from . import memory
 from .library import Array, DType, Library, Shape, device_name, part
 
 NO_BYTES = np.empty(0, np.uint8)
@@ -91,10 +90,10 @@ class NumPy(Library):
         return bool(x.flags.c_contiguous)
 
     def empty(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return memory.empty(shape, dtype)
+        return np.empty(shape, dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return memory.zeros(shape, dtype)
+        return np.zeros(shape, dtype)
 
     def address(self, x: Array) -> int:
         return int(x.__array_interface__["data"][0])
@@ -153,7 +152,7 @@ class NumPy(Library):
         return super().product(x, y)
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
-        out: Any = memory.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+        out: Any = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         np.concatenate(arrays, out=out)  # which by itself would give native byte order
         made: Array = out
         return made

@@ -14,7 +14,7 @@ from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
 from ..reading import tensors
-from . import by_item, memory
+from . import by_item
 from .library import (
     AUTOCAST,
     NAMES,
@@ -109,12 +109,12 @@ class Torch(Library):
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
         if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
-            made = self.from_numpy(memory.empty(shape, same))
+            made = self.from_numpy(np.empty(shape, same))
             return made if type(made) is self.plain else self._with_memory(made)
-        return self._allocate((memory.empty, self.torch.empty), shape, dtype, like)
+        return self._allocate((np.empty, self.torch.empty), shape, dtype, like)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
-        return self._allocate((memory.zeros, self.torch.zeros), shape, dtype, like)
+        return self._allocate((np.zeros, self.torch.zeros), shape, dtype, like)
 
     def _allocate(self, make: tuple[Callable[..., Any], ...], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         torch, (on_host, elsewhere) = self.torch, make

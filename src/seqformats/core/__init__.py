@@ -44,7 +44,7 @@ knows_dtype, switch = _of.knows_dtype, _of.switch
 SHARED = 4 << 20
 """Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
 ANY_SIZE = 1 << 25
-"""Bytes above which Python always does it: there memory may be used again, see `arrays.numpy`."""
+"""Bytes above which Python always does it: there the system zeroes padding, see `arrays.LAZY_ZEROS`."""
 
 
 def use_encodings(encodings: Sequence[type], structure: type, order: type) -> None:
