@@ -462,8 +462,6 @@ NAMES_A_LIBRARY = {
     "arrays/cupy.py": {"cupy"},
     "arrays/jax.py": {"jax"},
     "arrays/known.py": {"torch", "cupy", "jax"},
-    "reading/functions.py": {"torch"},
-    "reading/tensors.py": {"torch"},
     "formats/packed.py": {"torch"},
     "hints.py": {"torch"},
     "names.py": {"jax", "torch"},

@@ -13,7 +13,6 @@ import numpy as np
 from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
-from ..reading import tensors
 from . import by_item
 from .library import (
     AUTOCAST,
@@ -310,9 +309,6 @@ class Torch(Library):
         """`x`, or where torch can neither select nor assign its dtype, the same bits as another."""
         other = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}.get(self.dtype_name(x.dtype))
         return x if other is None else x.view(self.dtype(other))
-
-    def read(self, items: tuple[object, ...]) -> tensors.Found | None:
-        return tensors.read(self, items)
 
     def scan(self, items: tuple[Tensor, ...]) -> tuple[Array, Array] | None:
         first = items[0]

@@ -44,7 +44,7 @@ cdef class Conversion:
 cdef object _of_items(tuple items, Kind target):
     cdef Rows rows
     cdef int64_t* addresses
-    block = scan_items(items, &rows.sample, &rows.s, &addresses, False)
+    block = scan_items(items, &rows.sample, &rows.s, &addresses, False, False)
     if block is None:
         return None
     _at_addresses(&rows, addresses)
