@@ -21,7 +21,7 @@ _limit = 0
 
 
 def kept_memory() -> int:
-    """How many bytes of memory may be kept for new results; 0 where none are.
+    """Tell how many bytes of memory may be kept for new results; 0 where none are.
 
     The number given to `keep_memory`, which see.
 

@@ -57,7 +57,7 @@ def read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
 
 
 def are_numbers(items: tuple[object, ...]) -> bool:
-    """Could `read_numbers` read these?  They are looked at alone, in a part of the time."""
+    """Tell whether `read_numbers` could read these.  They are looked at alone, in a part of the time."""
     return core.read_numbers(items, False) is not None
 
 

@@ -1,4 +1,4 @@
-"""What layers are called with: any batch as an encoding, and what comes of it as the caller had it.
+"""Inputs of layers: any batch as an encoding, and what comes of it as the caller had it.
 
 Thinc's layers are called with its own `Ragged` and `Padded`, with lists of arrays and with tuples of the fields of
 these; here also with any encoding of this library.  An `Input` keeps the arrays of lengths that came in, so that what
