@@ -237,10 +237,10 @@ MUTATIONS = [
     Mutation(
         "flags of all",
         "reader",
-        "reading/arrays.py",
+        "reading.py",
         "        common &= item.flags.num\n",
         "        common = item.flags.num\n",
-        ("reading/test_flags.py",),
+        ("core/test_common_flags.py",),
     ),
     Mutation(
         "a list beside arrays",

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "seqformats"
-AT_ONCE = ("arrays.memory", "converters.convert", "errors", "formats", "launch.threads", "registry")
+AT_ONCE = ("converters.convert", "errors", "formats", "launch.threads", "registry")
 """The modules that importing the package loads anyway."""
 
 

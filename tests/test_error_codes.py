@@ -38,7 +38,6 @@ INSIDE = {
     "kernels/parts/building.py": "a kernel that is not what it says of itself",
     "kernels/parts/cubins.py": "what cannot be compiled for a GPU, which native/cubins.py gives a code",
     "kernels/parts/maps.py": "functions of the user that Numba cannot compile, in its words",
-    "reading/functions.py": "shapes of answers from C",
     "errors.py": "the mistakes themselves",
 }
 COMPILED = "numba_types/constructors.py"  # compiled code raises classes alone, so the codes are in the words

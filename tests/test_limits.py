@@ -15,17 +15,9 @@ import pytest
 import seqformats as sf
 import seqformats.aliases  # of the tables that are there once an error has asked for them
 from seqformats import errors, limits
-from seqformats.reading import numbers
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 MANY = 2**40  # rows; without items they take no memory
-
-
-@pytest.fixture(autouse=True)
-def few_lists_in_python(monkeypatch):
-    """An interpreted kernel counts lists a thousand times as slowly."""
-    if INTERPRETED:
-        monkeypatch.setattr(numbers, "_MOST_LISTS", 1 << 12)
 
 
 @pytest.fixture(autouse=True)

@@ -514,17 +514,6 @@ def test_the_code_of_a_kernel_that_calculates_is_found_once_for_each_dtype():
     assert None not in add.code
 
 
-def test_a_kernel_that_meets_several_types_looks_at_each():
-    """The code of the first would refuse those of the second."""
-    parents, cum, offsets, made = (np.array(x, np.int64) for x in ([0], [0, 1], [0, 2], []))
-    write = Kernel("list_rows")
-    for items in ([1.5, 2.5], [1, 2], [3.5, 4.5]):
-        outermost = [None]
-        parents[0] = id(outermost)
-        assert write.run(parents, cum, offsets, np.array(items), made, list.__basicsize__ - 16) == 1
-        assert outermost == [items]
-
-
 def test_a_kernel_of_ones_own():
     done = run(
         """

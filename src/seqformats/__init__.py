@@ -6,7 +6,6 @@ See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 import sys as _sys
 
 from . import hints as _hints
-from .arrays import memory as _memory  # noqa: F401  of which names are taken below
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .errors import no_attribute as _no_attribute
 from .later import imported as _imported

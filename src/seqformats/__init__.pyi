@@ -12,8 +12,6 @@ from . import plot as plot
 from . import rl as rl
 from . import thinc as thinc
 from . import torch as torch
-from .arrays.memory import keep_memory as keep_memory
-from .arrays.memory import kept_memory as kept_memory
 from .arrow import from_arrow as from_arrow
 from .arrow import from_table as from_table
 from .arrow import to_arrow as to_arrow
@@ -163,6 +161,8 @@ from .health import doctor as doctor
 from .launch.threads import num_threads as num_threads
 from .launch.threads import set_num_threads as set_num_threads
 from .loading import batches as batches
+from .memory import keep_memory as keep_memory
+from .memory import kept_memory as kept_memory
 from .operations.attention import (
     block_mask as block_mask,
 )

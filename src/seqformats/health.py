@@ -158,7 +158,7 @@ def version_of(package: str) -> str:
 
 def versions(packages: tuple[str, ...] = PACKAGES) -> str:
     """The version of this library, that of Python, and those of the packages that are installed."""
-    own = sys.modules["seqformats"].__version__  # the front door, which loads this file and not the other way round
+    own = sys.modules["seqformats"].__version__  # the package itself, which loads this file and not the other way round
     found = [f"{name} {version}" for name in packages if (version := version_of(name))]
     return ", ".join([f"seqformats {own}", f"Python {platform.python_version()}", *found])
 

@@ -1,11 +1,8 @@
 """Public names by their modules, made of `__init__.pyi` by `tests/table_of_names.py`."""
 
 MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "rl", "thinc", "torch")
-AT_ONCE = ("arrays.memory", "converters.convert", "errors", "formats", "launch.threads", "registry")
+AT_ONCE = ("converters.convert", "errors", "formats", "launch.threads", "registry")
 NAMES = {
-    "arrays.memory": """
-        keep_memory kept_memory
-    """,
     "arrow": """
         from_arrow from_table to_arrow
     """,
@@ -49,6 +46,9 @@ NAMES = {
     """,
     "loading": """
         batches
+    """,
+    "memory": """
+        keep_memory kept_memory
     """,
     "operations.attention": """
         block_mask cu_seqlens mask position_ids segment_ids

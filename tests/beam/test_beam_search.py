@@ -920,9 +920,9 @@ def test_every_option_of_generate_and_ctranslate2_has_a_hint():
     assert len(theirs & set(names.HINTS)) > 50
 
 
-@pytest.mark.parametrize("door", [sf.beam_search, sf.BeamDecoder])
-def test_the_options_stand_in_one_place(door):
-    found = list(inspect.signature(door).parameters.values())[-len(dataclasses.fields(Keywords)) :]
+@pytest.mark.parametrize("search", [sf.beam_search, sf.BeamDecoder])
+def test_the_options_stand_in_one_place(search):
+    found = list(inspect.signature(search).parameters.values())[-len(dataclasses.fields(Keywords)) :]
     assert [one.name for one in found] == [field.name for field in dataclasses.fields(Keywords)]
     for one, field in zip(found, dataclasses.fields(Keywords), strict=True):
         assert one.kind is one.KEYWORD_ONLY
@@ -930,20 +930,20 @@ def test_the_options_stand_in_one_place(door):
         assert re.search(rf"^ *(\w+, )*{one.name}(, \w+)* : ", sf.beam_search.__doc__, re.M), one.name
 
 
-@pytest.mark.parametrize("door", [lambda *args, **options: sf.beam_search(uniform, *args, **options), sf.BeamDecoder])
-def test_arguments_that_are_missing_or_too_many(door):
+@pytest.mark.parametrize("search", [lambda *args, **options: sf.beam_search(uniform, *args, **options), sf.BeamDecoder])
+def test_arguments_that_are_missing_or_too_many(search):
     options = {"start": np.zeros(1, int), "end": 0, "beam_size": 1, "max_new_tokens": 2}
-    door(None, **options)
-    door(memory=None, **options)
+    search(None, **options)
+    search(memory=None, **options)
     for missing in options:
         with pytest.raises(TypeError, match=missing):
-            door(None, **{name: value for name, value in options.items() if name != missing})
+            search(None, **{name: value for name, value in options.items() if name != missing})
     with pytest.raises(TypeError, match="memory"):
-        door(**options)
+        search(**options)
     with pytest.raises(TypeError, match="memory"):
-        door(None, memory=None, **options)
+        search(None, memory=None, **options)
     with pytest.raises(TypeError, match="positional"):
-        door(None, 1, **options)
+        search(None, 1, **options)
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])

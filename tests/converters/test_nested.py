@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats import reading
+from seqformats import core, reading
 from seqformats.converters import nested as nested_lists
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
@@ -262,7 +262,7 @@ def test_what_has_no_levels(error, message, lists, levels):
         sf.LoD.from_nested(lists, levels=levels)
 
 
-# ------------------------------------------------------------------------- read natively, or in plain Python
+# ------------------------------------------------------------------- read by the extension, or in plain Python
 
 
 class Few(list):
@@ -313,7 +313,7 @@ def outcome(lists, dtype, levels):
 
 
 @given(case=any_lists(), dtype=st.sampled_from(DTYPES), levels=st.sampled_from([None, None, 1, 2]))
-def test_a_native_look_changes_nothing(case, dtype, levels):
+def test_a_look_by_the_extension_changes_nothing(case, dtype, levels):
     """Values, dtypes, levels and errors are those of plain Python."""
     seen = outcome(case, dtype, levels)
     with pytest.MonkeyPatch.context() as patch:
@@ -321,9 +321,10 @@ def test_a_native_look_changes_nothing(case, dtype, levels):
         assert seen == outcome(case, dtype, levels)
 
 
-@pytest.mark.parametrize("leaf", [7, 2**62, -1.5, True], ids=repr)
+@pytest.mark.skipif(core.extension is None, reason="the extension is not built here")
+@pytest.mark.parametrize("leaf", [7, 2**62, -(2**63), -1.5, True], ids=repr)
 @pytest.mark.parametrize("depth", [1, 2, 15, 16, 17])
-def test_what_is_read_natively(leaf, depth):
+def test_what_the_extension_reads(leaf, depth):
     lists = [leaf, leaf]
     for level in range(depth):
         lists = [lists, ()] if level else [lists, []]
@@ -336,8 +337,8 @@ def test_what_is_read_natively(leaf, depth):
         assert [x.tolist() for x in lengths] == [[2, 0]] * (depth - 1) + [[2, 0]]
 
 
-@pytest.mark.parametrize("leaf", [2**63, -(2**63), None, "a", np.int64(1), np.float64(1), Own(1), 1j, np.zeros(1)])
-def test_what_is_not_read_natively(leaf):
+@pytest.mark.parametrize("leaf", [2**63, -(2**63) - 1, None, "a", np.int64(1), np.float64(1), Own(1), 1j, np.zeros(1)])
+def test_what_the_extension_leaves_to_python(leaf):
     for lists in (
         [[leaf]],
         [[1, leaf]],
@@ -350,31 +351,11 @@ def test_what_is_not_read_natively(leaf):
         assert reading.read_numbers(tuple(lists)) is None
 
 
-def test_without_a_native_reader(monkeypatch):
-    monkeypatch.setattr(reading.numbers, "_numbers_work", False)
-    assert reading.read_numbers(([1],)) is None
-    assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
-    monkeypatch.setattr("seqformats.reading.objects.READABLE", False)
-    assert not reading.numbers._native_numbers()
-    assert not reading.arrays._native_layout()
-    assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]
-
-
-def test_lists_that_change_between_two_looks(monkeypatch):
-    """As another thread may do: nothing is read beyond what is there, and the lists as they are now are the result."""
-    lists = [[1, 2], [3]]
-    read = reading.numbers.scan_nested.run
-    for change in (lambda: lists[1].append(4), lambda: lists[1].pop(), lambda: lists[1].append(0.5), lists[0].clear):
-
-        def changing(*args, change=change):
-            if args[4] != 0:
-                change()
-            return read(*args)
-
-        monkeypatch.setattr(reading.numbers.scan_nested, "run", changing)
-        found = sf.LoD.from_nested(lists)
-        monkeypatch.undo()
-        assert found.to_nested() == lists
+def test_without_the_extension():
+    with core.off():
+        assert reading.read_numbers(([1],)) is None
+        assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
+        assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]
 
 
 @pytest.mark.parametrize("lists", [[["a"], ["b", "c"]], [[["a"]], [["b"]]], [np.zeros(1), [2.0]]])

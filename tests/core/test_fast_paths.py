@@ -115,6 +115,9 @@ def test_conversions(batch, source, target):
     y = sf.convert(x, source)
     for made in (y, fresh(y), fresh(sf.convert(x, sf.Masked, side="left", width=9))):
         check(lambda made=made: sf.convert(made, target))
+        if target in (sf.Masked, sf.Padded):
+            for fill in (1, -0.0, 2.5, x.data[0] if x.rows else 3):
+                check(lambda made=made, fill=fill: sf.convert(made, target, fill=fill))
     arrays = np.split(data, np.cumsum(lengths)[:-1]) if lengths else []
     for bare in (arrays, tuple(arrays), [*arrays, data[:0]], [*arrays, 1], sf.List(arrays, data)):
         check(lambda bare=bare: sf.convert(bare, target))

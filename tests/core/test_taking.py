@@ -389,8 +389,8 @@ ONE = np.ones(1, np.int64)
 PRIMITIVES = {
     "structured": lambda: spans(4),
     "structured, refused": lambda: spans(-4),
-    "lay_out": lambda: core.lay_out(R._read(), sf.Masked, (40, "left"), 0),
-    "lay_out by steps": lambda: core.lay_out(P._read(), sf.Packed, (), 0),
+    "lay_out": lambda: core.lay_out(R._read(), sf.Masked, (40, "left"), ()),
+    "lay_out by steps": lambda: core.lay_out(P._read(), sf.Packed, (), ()),
     "over": lambda: shift_rows.over(R, None, ONE, 0, 0),
     "over to others": lambda: move_kept.over(R, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0),
     "filled": lambda: core.filled(sf.Pairs, one=R, two=IDS),
@@ -416,9 +416,10 @@ def test_primitives_do_what_their_twins_do(name):
 def test_what_is_not_plain_is_left_to_python():
     fields = R._read()
     late = (*fields[:3], None, *fields[4:])
-    for args in ((fields, sf.LoD, (), 0), (fields, sf.List, (), 0), (fields, sf.Masked, (2, "left"), 0)):
+    for args in ((fields, sf.LoD, (), ()), (fields, sf.List, (), ()), (fields, sf.Masked, (2, "left"), ())):
         assert core.lay_out(*args) is None
-    for args in ((fields, sf.Ragged, (), 0.0), (fields[:-1], sf.Ragged, (), 0), (late, sf.Ragged, (), 0)):
+    for source, padding in ((fields, np.zeros(1, "u1")), (fields[:-1], ()), (late, ())):
+        args = source, sf.Ragged, (), padding
         assert core.lay_out(*args) is None
     for x in (sf.List([R.data]), R.data, Batch(R.data, R.lengths)):
         assert shift_rows.over(x, None, ONE, 0, 0) is None

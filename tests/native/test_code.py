@@ -262,12 +262,6 @@ def test_from_which_size_on_other_threads_run(by):
     assert found == [False, True, True, True, False, False]
 
 
-@compiled_only
-def test_kernels_of_python_objects_are_alone_with_them():
-    check, scan = code.compiled("check_lengths", ("i8", "i8", "i")), code.compiled("scan_flags", ("i",) * 4)
-    assert [entry.facts["keeps_gil"] for entry in (check, scan)] == [False, True]
-
-
 def told(*command):
     """The lines of a tool for object files."""
     if not shutil.which(command[0]):

@@ -10,7 +10,6 @@ HOME = Path(seqformats.__file__).parent
 KEPT = {  # no public name does the same
     ("__init__.py", "torch._dynamo"),  # whose import is waited for, as a text; nothing is asked of it
     ("arrays/torch.py", "torch._C._are_functorch_transforms_active"),  # is this within torch.func?
-    ("reading/functions.py", "torch._C._dispatch_tls_is_dispatch_key_included"),  # the same in machine words
     ("arrays/torch.py", "torch._functorch.pyfunctorch"),  # tensors within torch.func, asked for where they are met
     ("torch/citizen.py", "torch.utils._pytree"),  # public as torch.utils.pytree in later releases alone
     ("torch/citizen.py", "torch.utils.data._utils.collate"),  # where PyTorch's own guide enters types into its table

@@ -305,16 +305,11 @@ class Library:
 
     # --- lists of arrays ---
 
-    def read(self, items: tuple[object, ...]) -> tuple[Array, Array, Array, int, bool] | None:
-        """Lengths, offsets, addresses, the greatest length, and whether one wants a gradient, read natively.
-
-        For plain C-contiguous arrays of one device, dtype and item shape; None for all others, and where the library
-        cannot be read natively.
-        """
-        return None
-
     def scan(self, items: tuple[object, ...]) -> tuple[Array, Array] | None:
-        """Lengths and addresses of such arrays, read in Python where that is quick; else None."""
+        """Lengths and addresses of plain C-contiguous arrays of one device, dtype and item shape; None for others.
+
+        None too where Python does not find that out quickly.
+        """
         return None
 
     # --- moves ---

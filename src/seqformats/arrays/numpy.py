@@ -1,6 +1,7 @@
 """NumPy: the library that is always there, in whose arrays everything on the host is kept."""
 
 import ctypes
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +10,7 @@ import numpy as np
 
 from ..errors import DEVICE, EXACT, ITEMS, ConversionError, said
 from ..limits import check_finite
-from . import memory
-from .library import Array, DType, Library, Shape, device_name, part
+from .library import Array, DType, Library, Shape, device_name, part, size_of
 
 NO_BYTES = np.empty(0, np.uint8)
 NO_BYTES.flags.writeable = False
@@ -91,10 +91,10 @@ class NumPy(Library):
         return bool(x.flags.c_contiguous)
 
     def empty(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return memory.empty(shape, dtype)
+        return np.empty(shape, dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return memory.zeros(shape, dtype)
+        return np.zeros(shape, dtype)
 
     def address(self, x: Array) -> int:
         return int(x.__array_interface__["data"][0])
@@ -123,6 +123,11 @@ class NumPy(Library):
             return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        if type(fill) in _PLAIN and fill != 0 and size_of(item_shape) <= _FEW:
+            return _item_of_number(fill, dtype, item_shape)
+        return self._new_item(fill, dtype, item_shape)
+
+    def _new_item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         value = host_value(fill)
         if value.shape not in ((), item_shape):
             raise wrong_item(fill, value.shape, item_shape)
@@ -172,7 +177,7 @@ class NumPy(Library):
         return out
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
-        out: Any = memory.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+        out: Any = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         np.concatenate(arrays, out=out)  # which by itself would give native byte order
         made: Array = out
         return made
@@ -228,6 +233,17 @@ if sys.implementation.name == "cpython" and _first_field(NUMPY, _zero_bytes[8:])
 
 
 # --- one item, given by the user -------------------------------------------------------------------------------------
+
+_PLAIN, _FEW = (int, float), 256  # numbers whose items are remembered, and the most of them in an item
+
+
+@functools.lru_cache(256, typed=True)
+def _item_of_number(fill: object, dtype: DType, item_shape: Shape) -> Array:
+    """`NumPy.item` of a number that is not zero, to be read only: the same numbers come again and again."""
+    made = NUMPY._new_item(fill, dtype, item_shape)
+    made.flags.writeable = False
+    return made
+
 
 _ON_HOST = (int, float, complex, str, bytes, list, tuple, np.generic)
 

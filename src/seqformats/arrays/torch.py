@@ -13,8 +13,7 @@ import numpy as np
 from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
-from ..reading import tensors
-from . import by_item, memory
+from . import by_item
 from .library import (
     AUTOCAST,
     NAMES,
@@ -109,12 +108,12 @@ class Torch(Library):
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
         if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
-            made = self.from_numpy(memory.empty(shape, same))
+            made = self.from_numpy(np.empty(shape, same))
             return made if type(made) is self.plain else self._with_memory(made)
-        return self._allocate((memory.empty, self.torch.empty), shape, dtype, like)
+        return self._allocate((np.empty, self.torch.empty), shape, dtype, like)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
-        return self._allocate((memory.zeros, self.torch.zeros), shape, dtype, like)
+        return self._allocate((np.zeros, self.torch.zeros), shape, dtype, like)
 
     def _allocate(self, make: tuple[Callable[..., Any], ...], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         torch, (on_host, elsewhere) = self.torch, make
@@ -330,9 +329,6 @@ class Torch(Library):
         """`x`, or where torch can neither select nor assign its dtype, the same bits as another."""
         other = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}.get(self.dtype_name(x.dtype))
         return x if other is None else x.view(self.dtype(other))
-
-    def read(self, items: tuple[object, ...]) -> tensors.Found | None:
-        return tensors.read(self, items)
 
     def scan(self, items: tuple[Tensor, ...]) -> tuple[Array, Array] | None:
         first = items[0]

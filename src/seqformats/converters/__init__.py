@@ -1,1 +1,1 @@
-"""Every conversion: the door, what each target wants, the way back, nested lists."""
+"""Every conversion: the public function, what each target wants, the way back, nested lists."""

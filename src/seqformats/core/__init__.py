@@ -36,6 +36,8 @@ NAMES: frozenset[str] = frozenset(_of.NAMES)
 Calculate, Spread, Conversion, Bags = _of.Calculate, _of.Spread, _of.Conversion, _of.Bags
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
 pick, repeat = _of.pick, _of.repeat
+scan_arrays, common_flags = _of.scan_arrays, _of.common_flags
+read_numbers, write_numbers = _of.read_numbers, _of.write_numbers
 Entry = _of.Entry
 structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
 use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_torch
@@ -45,7 +47,7 @@ SHARED = 4 << 20
 """Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
 NO_LIMIT = (1 << 63) - 1
 ANY_SIZE = 1 << 25
-"""Bytes above which Python always does it: there memory may be used again, see `arrays.numpy`."""
+"""Bytes above which Python always does it: there the system zeroes padding, see `arrays.LAZY_ZEROS`."""
 
 
 def use_encodings(encodings: Sequence[type], structure: type, order: type) -> None:

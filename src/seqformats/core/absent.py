@@ -17,7 +17,18 @@ import numpy as np
 T = TypeVar("T")
 
 NAMES: tuple[str, ...] = ()
-PROVIDES = ("Bags", "Calculate", "Conversion", "Entry", "Spread", "filled", "lay_out", "over", "repeat", "structured")
+PROVIDES = (
+    "Bags",
+    "Calculate",
+    "Conversion",
+    "Entry",
+    "Spread",
+    "lay_out",
+    "over",
+    "repeat",
+    "scan_arrays",
+    "structured",
+)
 """Names that an extension of these sources has."""
 
 
@@ -27,6 +38,7 @@ def nothing(*_: object) -> Any:
 
 
 construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
+scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}
 

@@ -27,6 +27,9 @@ cdef extern from "dlpack_exchange.h":
 
 cdef enum:
     MOST_AXES = 32
+    CPU = 1                              # DLPack's kDLCPU, kDLCUDA, kDLROCM
+    CUDA = 2
+    ROCM = 10
 
 cdef struct Array:
     char* data
@@ -35,13 +38,19 @@ cdef struct Array:
     int64_t itemsize
     PyObject* dtype                      # borrowed; a dtype of NumPy or of the tensor's library
     bint tensor
+    DLDevice device
     DLDataType kind                      # of a tensor: its dtype, as DLPack has it
 
 cdef cnp.dtype _int64 = np.dtype(np.int64)
 
 
 cdef bint look(object x, Array* a, bint in_graph, bint adopted) except -1:
-    """Describe a plain contiguous array on the host; False for anything else.
+    """Describe a plain contiguous array on the host; False for anything else."""
+    return look_anywhere(x, a, in_graph, adopted) and a.device.device_type == CPU
+
+
+cdef bint look_anywhere(object x, Array* a, bint in_graph, bint adopted) except -1:
+    """Describe a plain contiguous array on any device; False for anything else.
 
     A tensor that wants a gradient is plain only if `in_graph`: for what reads no item.  What an encoding holds is
     `adopted`, and needs not be asked all questions again.  Who has met a tensor asks `torch_is_quiet` once.
@@ -51,7 +60,7 @@ cdef bint look(object x, Array* a, bint in_graph, bint adopted) except -1:
         array = <cnp.ndarray>x
         if not cnp.PyArray_ISCARRAY_RO(array) or cnp.PyArray_NDIM(array) > MOST_AXES:
             return False
-        a.tensor = False
+        a.tensor, a.device.device_type, a.device.device_id = False, CPU, 0
         a.data = cnp.PyArray_BYTES(array)
         a.ndim = cnp.PyArray_NDIM(array)
         memcpy(a.shape, cnp.PyArray_DIMS(array), a.ndim * sizeof(int64_t))

@@ -81,7 +81,7 @@ cdef bint _fill_list(Kind kind, object x, tuple items) except -1:
     cdef Array sample
     cdef Sequences s
     cdef int64_t* addresses
-    block = scan_items(items, &sample, &s, &addresses, True)
+    block = scan_items(items, &sample, &s, &addresses, True, False)
     if block is None:
         return False
     sample.shape[0] = -1
@@ -92,7 +92,7 @@ cdef bint _fill_list(Kind kind, object x, tuple items) except -1:
     return True
 
 
-cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** addresses, bint in_graph):
+cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** addresses, bint in_graph, bint anywhere):
     """Lengths, offsets and addresses of arrays, in a new block; None where these are not plain and alike.
 
     `sample` is the first of them.
@@ -100,7 +100,9 @@ cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** 
     cdef Array each
     cdef int64_t n = PyTuple_GET_SIZE(items), i
     cdef int k
-    if n == 0 or 24 * n > most[0] or not look(items[0], sample, in_graph, False) or sample.ndim < 1:
+    if n == 0 or not look_anywhere(items[0], sample, in_graph, False) or sample.ndim < 1:
+        return None
+    if sample.device.device_type != CPU and not anywhere:
         return None
     if sample.tensor and not torch_is_quiet():
         return None
@@ -111,7 +113,9 @@ cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** 
     addresses[0] = s.offsets + n + 1
     s.offsets[0] = 0
     for i in range(n):
-        if not look(<object>PyTuple_GET_ITEM(items, i), &each, in_graph, False):
+        if not look_anywhere(<object>PyTuple_GET_ITEM(items, i), &each, in_graph, False):
+            return None
+        if each.device.device_type != sample.device.device_type or each.device.device_id != sample.device.device_id:
             return None
         if each.dtype != sample.dtype or each.tensor != sample.tensor or each.ndim != sample.ndim:
             return None

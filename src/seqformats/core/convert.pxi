@@ -6,6 +6,7 @@ cdef struct Rows:                        # to be laid out
     char* data                           # NULL where the layout has addresses
     Layout at
     Sequences s
+    char* padding                        # the bytes of an item; NULL for zeros
 
 
 cdef class Conversion:
@@ -44,7 +45,7 @@ cdef class Conversion:
 cdef object _of_items(tuple items, Kind target):
     cdef Rows rows
     cdef int64_t* addresses
-    block = scan_items(items, &rows.sample, &rows.s, &addresses, False)
+    block = scan_items(items, &rows.sample, &rows.s, &addresses, False, False)
     if block is None:
         return None
     _at_addresses(&rows, addresses)
@@ -66,7 +67,7 @@ cdef object _of_list(Kind kind, object x, Kind target):
 
 
 cdef void _at_addresses(Rows* rows, int64_t* addresses) noexcept:
-    rows.lead, rows.data = 1, NULL
+    rows.lead, rows.data, rows.padding = 1, NULL, NULL
     put_blocks(&rows.at, addresses, rows.s.offsets, rows.s.n, -1)
     rows.at.n_starts, rows.at.absolute = rows.s.n, 1
 
@@ -81,7 +82,7 @@ cdef object _of_encoding(Kind kind, object x, Kind target):
     held = layout_of(kind, x, structure, rows.sample.shape, &rows.s, &rows.at)
     if held is None:
         return None
-    rows.lead, rows.data = kind.lead, rows.sample.data
+    rows.lead, rows.data, rows.padding = kind.lead, rows.sample.data, NULL
     return laid_out(&rows, target, structure, kind.number >= PADDED, -1, "right")
 
 
@@ -120,7 +121,7 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps, in
     data = new_like(&r.sample, axes, shape, &out)
     move_rows(kernel, r, target, order, from_steps, row, out, width, left)
     if free:
-        pad = Pad(NULL, out, r.s.offsets, r.s.n + 1, shape[1], left, row, 0, shape[0])
+        pad = Pad(r.padding, out, r.s.offsets, r.s.n + 1, shape[1], left, row, 0, shape[0])
         if target.number == PADDED:
             pad.cum, pad.n_cum = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>part_of(order, 3)), shape[0] + 1
         run(kernels[PAD_BLOCKS], &pad, free * row)

@@ -24,12 +24,16 @@ def filled(type kind, **slots):
     return made
 
 
-def lay_out(source, kind, form, fill):
-    """Lay rows out as an encoding: `formats.rows.lay_out` of the fields of a `Source`; None where Python has to do it."""
+def lay_out(source, kind, form, padding):
+    """Lay rows out as an encoding: `formats.rows.lay_out` of the fields of a `Source`; None where Python has to do it.
+
+    `padding` are the bytes of an item, () for zeros.
+    """
     cdef Rows rows
     cdef Kind target = None
     cdef int64_t width = -1
-    if not is_on or type(fill) is not int or fill != 0:
+    cdef Array item_of_padding
+    if not is_on:
         return None
     if not PyTuple_Check(source) or PyTuple_GET_SIZE(source) != 7 or not PyTuple_CheckExact(form):
         return None
@@ -56,6 +60,13 @@ def lay_out(source, kind, form, fill):
     if rows.sample.tensor and not torch_is_quiet():
         return None
     rows.lead, rows.data = rows.sample.ndim - <int>PyTuple_GET_SIZE(item), rows.sample.data
+    rows.padding = NULL
+    if not PyTuple_CheckExact(padding):
+        if not look(padding, &item_of_padding, False, False):
+            return None
+        if row_of(&item_of_padding, 0) != row_of(&rows.sample, rows.lead):
+            return None
+        rows.padding = item_of_padding.data
     if width >= 0 and width < rows.s.longest:
         return None
     return laid_out(&rows, target, structure, rows.at.step != 1, width, side)

@@ -22,7 +22,6 @@ _KINDS = {
     **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)}, **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
 }
 """Codes and bits of dtypes in DLPack.  Complex ones are left out, which may be conjugated."""
-cdef int CPU = 1                         # DLPack's kDLCPU
 
 
 def use_torch(torch):
@@ -80,7 +79,7 @@ cdef bint look_at_tensor(object x, Array* a, bint in_graph, bint adopted) except
     if _torch.dltensor_from_py_object_no_sync(<void*>x, &t):
         PyErr_Clear()
         return False
-    if t.device.device_type != CPU or t.ndim > MOST_AXES or (not adopted and _is_neg(x) is not False):
+    if t.device.device_type not in (CPU, CUDA, ROCM) or t.ndim > MOST_AXES or (not adopted and _is_neg(x) is not False):
         return False
     for k in range(t.ndim - 1, -1, -1):
         if t.strides != NULL and t.shape[k] != 1 and t.strides[k] != items:
@@ -91,6 +90,7 @@ cdef bint look_at_tensor(object x, Array* a, bint in_graph, bint adopted) except
     k = number_of_kind(&t.dtype)
     if k < 0:
         return False
+    a.device = t.device
     a.tensor, a.ndim, a.data, a.itemsize = True, t.ndim, <char*>t.data + t.byte_offset, t.dtype.bits >> 3
     memcpy(a.shape, t.shape, t.ndim * sizeof(int64_t))
     a.dtype, a.kind = PyList_GET_ITEM(_dtypes, k), t.dtype

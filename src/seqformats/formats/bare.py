@@ -63,7 +63,7 @@ def is_list_of_arrays(x: Sequence[object]) -> bool:
 
 
 def list_of(items: Items) -> List:
-    """``List(items)``, without a second look at what the native reader has seen."""
+    """``List(items)``, without a second look at what the extension has seen."""
     made: List | None = core.list_of(items)
     if made is not None:
         return made

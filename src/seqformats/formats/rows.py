@@ -90,16 +90,16 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
     source = x if isinstance(x, tuple) else x._read()
-    found: E | None = core.lay_out(source, kind, form, fill)
-    if found is not None:
-        return found
     library, data, at, structure, sample, item, begins = source
-    target: Any = kind
-    lead, to, gaps = target._room(structure, *form)
     dtype = sample.dtype
-    row = math.prod(item) * dtype.itemsize
     zeros = type(fill) is int and fill == 0
     padding: Any = () if zeros else library.item(fill, dtype, item)  # which is checked where nothing is filled, too
+    found: E | None = core.lay_out(source, kind, form, padding)
+    if found is not None:
+        return found
+    target: Any = kind
+    lead, to, gaps = target._room(structure, *form)
+    row = math.prod(item) * dtype.itemsize
     shape = lead + item
     make, free = library.empty, 0
     if gaps is not None:

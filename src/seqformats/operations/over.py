@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
+from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
@@ -259,7 +259,7 @@ def combined(function: Callable[..., Array], x: Encoding, *others: Encoding) -> 
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     """Memory for what a kernel keeps while it works, beside `like`; on the host NumPy's, the quickest to get."""
     if library is NUMPY or library.kind(like) == "cpu":
-        return memory.empty(shape, name)
+        return np.empty(shape, name)
     return library.empty(shape, library.dtype(name), like)
 
 

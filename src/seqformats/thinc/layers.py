@@ -18,7 +18,7 @@ from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
 from ..operations.windows import WINDOW, windows_added
-from .doors import enter, fitting, named, outline
+from .inputs import fitting, named, outline, take_input
 from .ops import CLIP, batch_of_all, softmax_slopes
 from .transforms import (
     MATRIX,
@@ -41,12 +41,12 @@ from .types import over_rows, to_padded, to_ragged
 
 def moved(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """Move sequences to another encoding; gradients go the way back."""
-    door = enter(X)
-    y = door.as_kind(kind)
+    taken = take_input(X)
+    y = taken.as_kind(kind)
     given = outline(y)
 
     def backprop(dY: Any) -> Any:
-        return door.back(over_rows(dY, given._structure) if is_array(dY) else fitting(enter(dY), given))
+        return taken.back(over_rows(dY, given._structure) if is_array(dY) else fitting(take_input(dY), given))
 
     return show(y), backprop
 
@@ -96,8 +96,8 @@ def padded2list() -> Layer:
 
 def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """One row a sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
-    door = enter(X)
-    x = door.as_kind(Ragged) if isinstance(door.own, tuple) else door.own
+    taken = take_input(X)
+    x = taken.as_kind(Ragged) if isinstance(taken.own, tuple) else taken.own
     if record in NEEDS_ITEMS and not x._structure.lengths.all():
         raise EMPTY("all sequence lengths must be > 0; reduce_sum and reduce_mean give zeros for 0")
     Y, back = record.with_pullback(x)
@@ -106,7 +106,7 @@ def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  #
     def backprop(dY: Any) -> Any:
         if dY.shape != shape or dY.dtype != dtype:
             raise SLOPE(f"the result was {dtype} of shape {shape}, its gradient is {dY.dtype} of {dY.shape}")
-        return door.back(back(np.ascontiguousarray(dY)))
+        return taken.back(back(np.ascontiguousarray(dY)))
 
     return Y, backprop
 
@@ -187,15 +187,15 @@ def windowed(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thi
         return WINDOW.forward(
             x, near, near
         ).data, lambda dY: windows_added(batch_of_all(dY, x.lengths), near, near, item).data
-    door = enter(X)
-    x = door.as_kind(Ragged) if isinstance(door.own, (tuple, List)) else door.own
+    taken = take_input(X)
+    x = taken.as_kind(Ragged) if isinstance(taken.own, (tuple, List)) else taken.own
     item, y = x.item_shape, WINDOW.forward(x, near, near)
     given = outline(y)
 
     def backprop(dY: Any) -> Any:
-        return door.back(windows_added(fitting(enter(dY), given), near, near, item))
+        return taken.back(windows_added(fitting(take_input(dY), given), near, near, item))
 
-    return door.back(y), backprop
+    return taken.back(y), backprop
 
 
 @named("softmax_sequences")
@@ -217,14 +217,14 @@ def softmax_sequences(clip: float | None = None) -> Layer:
 
 def softened(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """Softmax and its gradient."""
-    door = enter(X)
-    y = softmax_of(door.as_kind(Ragged), model.attrs["clip"])
+    taken = take_input(X)
+    y = softmax_of(taken.as_kind(Ragged), model.attrs["clip"])
 
     def backprop(dY: Any) -> Any:
-        slopes = fitting(enter(dY), y)
-        return door.back(y._with_data(softmax_slopes(y, slopes.data)))
+        slopes = fitting(take_input(dY), y)
+        return taken.back(y._with_data(softmax_slopes(y, slopes.data)))
 
-    return door.back(y), backprop
+    return taken.back(y), backprop
 
 
 def softmax_of(x: Ragged, clip: float | None) -> Any:
@@ -291,26 +291,26 @@ def ParametricAttention(
 def attended(model: Layer, X: Any, is_train: bool) -> Call:
     """Items times their weights, and both gradients."""
     Q, transform = model.get_param("Q"), model.layers[0] if model.layers else None
-    door = enter(X)
-    x = door.as_kind(Ragged)
+    taken = take_input(X)
+    x = taken.as_kind(Ragged)
     values = x.data
     keys, get_dX = (values, None) if transform is None else transform(values, is_train)
     logits = model.ops.gemm(keys, Q.reshape(-1, 1))
     weights = softmax_of(x._with_data(logits), model.attrs["clip"])
 
     def backprop(dY: Any) -> Any:
-        dY = fitting(enter(dY), given).data
+        dY = fitting(take_input(dY), given).data
         d_weights = np.einsum("ij,ij->i", values, dY).reshape(-1, 1)
         d_logits = softmax_slopes(weights, d_weights)
         model.inc_grad("Q", model.ops.gemm(keys, d_logits, trans1=True).ravel())
         d_keys = d_logits * Q
         dX = dY * weights.data
         dX += d_keys if get_dX is None else get_dX(d_keys)
-        return door.back(x._with_data(dX))
+        return taken.back(x._with_data(dX))
 
     y = x._with_data(values * weights.data)
     given = outline(y)
-    return door.back(y), backprop
+    return taken.back(y), backprop
 
 
 def init_attention(model: Layer, X: Any = None, Y: Any = None) -> None:

@@ -14,9 +14,8 @@ from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..errors import RESULT, SLOPE
 from ..formats import List, Masked, Packed, Padded, Ragged
-from .doors import (
-    Door,
-    enter,
+from .inputs import (
+    Input,
     fitting,
     is_padded_data,
     is_ragged_data,
@@ -24,9 +23,10 @@ from .doors import (
     named,
     outline,
     over_data,
-    padded_data_door,
-    ragged_data_door,
-    rectangle_door,
+    padded_data_input,
+    ragged_data_input,
+    rectangle_input,
+    take_input,
 )
 from .ops import padded_rows, pieces
 from .structures import structure_of
@@ -37,7 +37,7 @@ Layer = Any
 Call = tuple[Any, Callable[[Any], Any]]
 
 
-class Room:
+class View:
     """Encoding that the layer inside sees.
 
     `straight` are the types of batches that it may have as they are.
@@ -46,13 +46,13 @@ class Room:
     kind: Any
     straight: tuple[type, ...] = ()
 
-    def enter(self, X: Any) -> Door:
-        """The door for a batch."""
-        return enter(X)
+    def take(self, X: Any) -> Input:
+        """Take a batch in."""
+        return take_input(X)
 
-    def batch(self, door: Door, model: Layer) -> Any:
+    def batch(self, taken: Input, model: Layer) -> Any:
         """The batch in this encoding."""
-        return door.as_kind(self.kind)
+        return taken.as_kind(self.kind)
 
     def show(self, batch: Any) -> Any:
         """Show a batch as the layer gets it."""
@@ -62,22 +62,22 @@ class Room:
         """Read what the layer gave as an encoding; StructureError where it is not of as many sequences."""
         if is_array(y) and batch._in_one_array:
             return over_data(y, batch)
-        found = y if type(y) is type(batch) else enter(y).as_kind(self.kind)
+        found = y if type(y) is type(batch) else take_input(y).as_kind(self.kind)
         if len(found) != len(batch):
             raise RESULT(f"the layer saw {len(batch)} sequences, but gave {len(found)}")
         return found
 
 
-class PaddedRoom(Room):
+class PaddedView(View):
     """Thinc's `Padded`."""
 
     kind, straight = Padded, (ThincPadded,)
 
-    def enter(self, X: Any) -> Door:
+    def take(self, X: Any) -> Input:
         """Fields of a `Padded` in a tuple, and bare rectangles, too."""
         if is_padded_data(X):
-            return padded_data_door(X)
-        return rectangle_door(X) if is_array(X) else enter(X)
+            return padded_data_input(X)
+        return rectangle_input(X) if is_array(X) else take_input(X)
 
     def show(self, batch: Any) -> Any:
         """With lengths that it may write."""
@@ -88,14 +88,14 @@ class PaddedRoom(Room):
         return super().read(from_padded(y) if isinstance(y, ThincPadded) else y, batch)
 
 
-class RaggedRoom(Room):
+class RaggedView(View):
     """Thinc's `Ragged`."""
 
     kind, straight = Ragged, (ThincRagged,)
 
-    def enter(self, X: Any) -> Door:
+    def take(self, X: Any) -> Input:
         """Rows and lengths in a tuple, too."""
-        return ragged_data_door(X) if is_ragged_data(X) else enter(X)
+        return ragged_data_input(X) if is_ragged_data(X) else take_input(X)
 
     def show(self, batch: Any) -> Any:
         """With lengths that it may write."""
@@ -106,7 +106,7 @@ class RaggedRoom(Room):
         return super().read(from_ragged(y) if isinstance(y, ThincRagged) else y, batch)
 
 
-class ListRoom(Room):
+class ListView(View):
     """A list of arrays."""
 
     kind, straight = List, (list,)
@@ -116,7 +116,7 @@ class ListRoom(Room):
         return list(batch.items)
 
 
-class RowsRoom(Room):
+class RowsView(View):
     """All rows in one array, without padding; `flat`: with two axes."""
 
     kind, straight = Ragged, (np.ndarray,)
@@ -124,9 +124,9 @@ class RowsRoom(Room):
     def __init__(self, flat: bool) -> None:
         self.flat = flat
 
-    def batch(self, door: Door, model: Layer) -> Any:
+    def batch(self, taken: Input, model: Layer) -> Any:
         """Make the batch of a rectangle step by step, which is the shorter way."""
-        return door.as_kind(Packed if isinstance(door.own, Padded) else Ragged)
+        return taken.as_kind(Packed if isinstance(taken.own, Padded) else Ragged)
 
     def show(self, batch: Any) -> Any:
         """The rows."""
@@ -140,43 +140,43 @@ class RowsRoom(Room):
         return super().read(y, batch)
 
 
-class MaskedRoom(Room):
+class MaskedView(View):
     """A `Masked` of this library."""
 
     kind = Masked
 
-    def batch(self, door: Door, model: Layer) -> Any:
+    def batch(self, taken: Input, model: Layer) -> Any:
         """With the side and the width that the layer wants."""
         options = {"side": model.attrs["side"], "multiple_of": model.attrs["multiple_of"]}
-        return convert(door.as_kind(Ragged if isinstance(door.own, tuple) else type(door.own)), Masked, **options)
+        return convert(taken.as_kind(Ragged if isinstance(taken.own, tuple) else type(taken.own)), Masked, **options)
 
 
-class PackedRoom(Room):
+class PackedView(View):
     """A `Packed` of this library."""
 
     kind = Packed
 
 
-PADDED, RAGGED, LIST, MASKED, PACKED = PaddedRoom(), RaggedRoom(), ListRoom(), MaskedRoom(), PackedRoom()
-ROWS, MATRIX = RowsRoom(False), RowsRoom(True)
+PADDED, RAGGED, LIST, MASKED, PACKED = PaddedView(), RaggedView(), ListView(), MaskedView(), PackedView()
+ROWS, MATRIX = RowsView(False), RowsView(True)
 
 
-def forward(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
+def forward(view: View, model: Layer, X: Any, is_train: bool) -> Call:
     """Let the layer inside see the batch as it wants it."""
     layer = model.layers[0]
-    if isinstance(X, room.straight):
+    if isinstance(X, view.straight):
         return layer(X, is_train)  # type: ignore[no-any-return]
-    door = room.enter(X)
-    batch = room.batch(door, model)
-    Y, get_dX = layer(room.show(batch), is_train)
-    y = room.read(Y, batch)
+    taken = view.take(X)
+    batch = view.batch(taken, model)
+    Y, get_dX = layer(view.show(batch), is_train)
+    y = view.read(Y, batch)
     seen, given = outline(batch), outline(y)
 
     def backprop(dY: Any) -> Any:
-        dX = get_dX(room.show(fitting(room.enter(dY), given)))
-        return door.back(room.read(dX, seen))
+        dX = get_dX(view.show(fitting(view.take(dY), given)))
+        return taken.back(view.read(dX, seen))
 
-    return door.back(y), backprop
+    return taken.back(y), backprop
 
 
 def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
@@ -186,7 +186,7 @@ def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
     check_rows(Y, rows)
 
     def backprop(dY: Any) -> Any:
-        slopes = dY.dataXd if isinstance(dY, ThincRagged) else enter(dY).as_kind(Ragged).data
+        slopes = dY.dataXd if isinstance(dY, ThincRagged) else take_input(dY).as_kind(Ragged).data
         check_rows(slopes, Y)
         return ThincRagged(get_dX(slopes), lengths)
 
@@ -199,14 +199,14 @@ def check_rows(Y: Any, rows: Any) -> None:
         raise RESULT(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
 
 
-def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
+def forward_rows(view: Any, model: Layer, X: Any, is_train: bool) -> Call:
     """Run the layer on rows, of lists with rows of zeros between them where the layer asks for these."""
-    if isinstance(X, ThincRagged) and not room.flat:
+    if isinstance(X, ThincRagged) and not view.flat:
         return forward_ragged(model, X, is_train)
     pad = model.attrs["pad"]
     source = list_source(X) if pad and isinstance(X, (list, tuple)) else None
     if source is None:
-        return forward(room, model, X, is_train)
+        return forward(view, model, X, is_train)
     structure = source.structure
     rooms = structure_of(np.where(structure.lengths > 0, structure.lengths + pad, 0))
     Y, get_dX = model.layers[0](padded_rows(source, pad), is_train)
@@ -220,20 +220,20 @@ def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
     return pieces(Y, rooms, pad), backprop
 
 
-def init(room: Room, model: Layer, X: Any = None, Y: Any = None) -> None:
+def init(view: View, model: Layer, X: Any = None, Y: Any = None) -> None:
     """Let the layer inside see samples as it wants them, and take over the dimensions that it finds."""
     layer = model.layers[0]
-    layer.initialize(X=sample(room, model, X), Y=sample(room, model, Y))
+    layer.initialize(X=sample(view, model, X), Y=sample(view, model, Y))
     copy_dims(model)
 
 
-def sample(room: Room, model: Layer, X: Any) -> Any:
+def sample(view: View, model: Layer, X: Any) -> Any:
     """A sample as the layer inside sees it."""
-    if X is None or isinstance(X, room.straight):
+    if X is None or isinstance(X, view.straight):
         return X
-    if is_array(X) and not (room is PADDED and X.ndim > 2):  # a chain shows what its last layer gives to all of them
+    if is_array(X) and not (view is PADDED and X.ndim > 2):  # a chain shows what its last layer gives to all of them
         return X
-    return room.show(room.batch(room.enter(X), model))
+    return view.show(view.batch(view.take(X), model))
 
 
 def copy_dims(model: Layer) -> None:
@@ -245,12 +245,12 @@ def copy_dims(model: Layer) -> None:
             model.set_dim(name, value)
 
 
-def wrapped(room: Room, name: str, layer: Layer, attrs: dict[str, Any] | None = None) -> Layer:
+def wrapped(view: View, name: str, layer: Layer, attrs: dict[str, Any] | None = None) -> Layer:
     """A model around a layer."""
     return Model(
         f"{name}({layer.name})",
-        partial(forward if attrs is None or "pad" not in attrs else forward_rows, room),
-        init=partial(init, room),
+        partial(forward if attrs is None or "pad" not in attrs else forward_rows, view),
+        init=partial(init, view),
         layers=[layer],
         attrs=attrs or {},
         dims={dim: layer.maybe_get_dim(dim) for dim in layer.dim_names},

@@ -1,1 +1,1 @@
-"""Call a function that wants one layout with any; `wrap.py` has the doors."""
+"""Call a function that wants one layout with any; `wrap.py` has what users call."""

@@ -1,7 +1,7 @@
-"""The doors of layers: any batch in, as an encoding, and what comes of it out again, as the caller had it.
+"""Inputs of layers: any batch as an encoding, and what comes of it as the caller had it.
 
 Thinc's layers are called with its own `Ragged` and `Padded`, with lists of arrays and with tuples of the fields of
-these; here also with any encoding of this library.  A `Door` keeps the arrays of lengths that came in, so that what
+these; here also with any encoding of this library.  An `Input` keeps the arrays of lengths that came in, so that what
 goes out holds the same ones, as it does in Thinc.
 """
 
@@ -40,7 +40,7 @@ def named(name: str) -> Callable[[Function], Function]:
     return register
 
 
-class Door(NamedTuple):
+class Input(NamedTuple):
     """A batch that came in: its rows, readable, and the way back for others over as many sequences."""
 
     own: Any  # an encoding, or the fields of a `Source`
@@ -56,22 +56,22 @@ class Door(NamedTuple):
         return convert(own, kind)
 
 
-def enter(X: Any) -> Door:
-    """The door for a batch; TypeError for what is none."""
+def take_input(X: Any) -> Input:
+    """Take a batch in; TypeError for what is none."""
     if isinstance(X, ThincRagged):
-        return ragged_door(X)
+        return ragged_input(X)
     if isinstance(X, ThincPadded):
-        return padded_door(X)
+        return padded_input(X)
     if isinstance(X, (list, tuple)):
-        return list_door(X)
+        return list_input(X)
     if isinstance(X, Encoding):
-        return Door(X, lambda y: back_to(y, X, -1))
+        return Input(X, lambda y: back_to(y, X, -1))
     if not is_encoding(X):
         raise no_encoding(X)
-    return Door(as_encoding(X), lambda y: back_to(y, X, -1))
+    return Input(as_encoding(X), lambda y: back_to(y, X, -1))
 
 
-def ragged_door(X: Any) -> Door:
+def ragged_input(X: Any) -> Input:
     """For Thinc's `Ragged`."""
     own = from_ragged(X)
 
@@ -79,10 +79,10 @@ def ragged_door(X: Any) -> Door:
         r = convert(y, Ragged)
         return ThincRagged(r.data, X.lengths) if r._structure.same_lengths(own._structure) else to_ragged(r)
 
-    return Door(own, back)
+    return Input(own, back)
 
 
-def padded_door(X: Any) -> Door:
+def padded_input(X: Any) -> Input:
     """For Thinc's `Padded`: columns come back in their order."""
     own = from_padded(X)
 
@@ -91,18 +91,18 @@ def padded_door(X: Any) -> Door:
             return to_padded(convert(y, Padded))
         return ThincPadded(relaid(y, own).data, X.size_at_t, X.lengths, X.indices)
 
-    return Door(own, back)
+    return Input(own, back)
 
 
-def list_door(X: Any) -> Door:
+def list_input(X: Any) -> Input:
     """For a list or tuple of arrays, and what else a bare list is."""
     source = read_list(tuple(X)) if X else NOTHING
     if source is not None:
-        return Door(source, list_back if type(X) is list else tuple_back)
+        return Input(source, list_back if type(X) is list else tuple_back)
     own = as_encoding(X)
     if is_list_of_arrays(X):
-        return Door(own, lambda y: type(X)(convert(y, List).items))
-    return Door(own, lambda y: back_to(y, X, -1))
+        return Input(own, lambda y: type(X)(convert(y, List).items))
+    return Input(own, lambda y: back_to(y, X, -1))
 
 
 def list_back(y: Encoding) -> list[Any]:
@@ -125,35 +125,35 @@ def is_ragged_data(X: Any) -> bool:
     return isinstance(X, tuple) and len(X) == 2 and all(map(is_array, X)) and X[1].ndim == 1 and X[1].dtype.kind in "iu"
 
 
-def padded_data_door(X: Any) -> Door:
+def padded_data_input(X: Any) -> Input:
     """For the fields of Thinc's `Padded`."""
-    inner = padded_door(ThincPadded(*X))
+    inner = padded_input(ThincPadded(*X))
 
     def back(y: Encoding) -> Any:
         z = inner.back(y)
         return z.data, z.size_at_t, z.lengths, z.indices
 
-    return Door(inner.own, back)
+    return Input(inner.own, back)
 
 
-def ragged_data_door(X: Any) -> Door:
+def ragged_data_input(X: Any) -> Input:
     """For the rows and lengths of Thinc's `Ragged`."""
-    inner = ragged_door(ThincRagged(*X))
+    inner = ragged_input(ThincRagged(*X))
 
     def back(y: Encoding) -> Any:
         z = inner.back(y)
         return z.data, z.lengths
 
-    return Door(inner.own, back)
+    return Input(inner.own, back)
 
 
-def rectangle_door(X: Any) -> Door:
+def rectangle_input(X: Any) -> Input:
     """For a bare rectangle, time-major: sequences of one length."""
     if X.ndim < 2:
         raise SHAPE(f"a rectangle has the axes (steps, n, *item), but this one has shape {X.shape}")
     steps, n = X.shape[:2]
     own = Padded(X, np.full(steps, n), np.full(n, steps), np.arange(n))
-    return Door(own, lambda y: relaid(y, own).data)
+    return Input(own, lambda y: relaid(y, own).data)
 
 
 def outline(y: Encoding) -> Any:
@@ -161,7 +161,7 @@ def outline(y: Encoding) -> Any:
     return without_data(y) if y._in_one_array else y
 
 
-def fitting(d: Door, shape: Encoding) -> Any:
+def fitting(d: Input, shape: Encoding) -> Any:
     """A gradient laid out as what it is of; StructureError where it has other sequences."""
     kind = type(shape)
     y = d.as_kind(kind)

@@ -1,6 +1,5 @@
-"""Tensors of a list, read natively or in plain Python."""
+"""Lists of arrays and of tensors, which the extension and Python read alike."""
 
-import ctypes
 import sys
 import warnings
 
@@ -8,13 +7,16 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+from seqformats import core, reading
 from seqformats.arrays import library_of
-from seqformats.reading import functions, tensors
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
 
-pytestmark = pytest.mark.peers
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
+]
 
 DTYPES = [
     torch.float32,
@@ -51,7 +53,7 @@ def _odd_tensors():
     lost = block.clone()
     lost.untyped_storage().resize_(0)
     short = block.clone()
-    fits, behind = short[:1], short[1:2]
+    fits = short[:1]  # what is behind, PyTorch itself would read
     short.untyped_storage().resize_(100)
     with torch.inference_mode():
         inferred = block.clone()
@@ -105,7 +107,6 @@ def _odd_tensors():
         "fake": fake_tensor.FakeTensorMode().from_tensor(block),
         "lost": lost,
         "short, but long enough": fits,
-        "short, and behind that": behind,
         "own type": block.clone().as_subclass(Own),
         "array": block.numpy(),
         "number": 1.0,
@@ -122,29 +123,31 @@ def outcome(items):
 
 @pytest.mark.filterwarnings("ignore:.*data pointer of FakeTensor")
 @pytest.mark.parametrize("name", odd_tensors()[1])
-def test_a_native_look_at_tensors_changes_nothing(monkeypatch, name):
+def test_a_look_at_tensors_by_the_extension_changes_nothing(name):
     block, others = odd_tensors()
     other = others[name]
     for items in ([block, other], [other, block], [other], (block, block, other)):
         for grad in (True, False):
             with torch.set_grad_enabled(grad):
-                seen = outcome(items)
-                with monkeypatch.context() as patch:
-                    patch.setattr("seqformats.reading.tensors.read", lambda library, items: None)
-                    assert seen == outcome(items)
+                with core.off():
+                    expected = outcome(items)
+                assert outcome(items) == expected
+                found = core.scan_arrays(tuple(items), True)
+                if found is not None and type(items[0]) is not np.ndarray:
+                    slow = library_of(items[0]).scan(tuple(items))
+                    assert [found[0].tolist(), found[2].tolist()] == [x.tolist() for x in slow]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("item", [(), (5,), (2, 0, 3), (1, 2, 1, 3), (1,) * 5], ids=str)
-def test_tensors_that_are_read_natively(dtype, item):
+@pytest.mark.parametrize("item", [(), (5,), (2, 0, 3), (1, 2, 1, 3), (1,) * 9], ids=str)
+def test_tensors_that_the_extension_reads(dtype, item):
     items = tuple(sequences([3, 0, 1, 4], item, dtype))
-    library = library_of(items[0])
-    found = tensors.read(library, items)
-    assert (found is None) == (dtype.is_complex or len(item) > 4)
+    found = core.scan_arrays(items, False)
+    assert (found is None) == (dtype.is_complex or 0 in item)
     if found is not None:
-        lengths, offsets, addresses, longest, notes = found
-        assert (lengths.tolist(), offsets.tolist(), longest, notes) == ([3, 0, 1, 4], [0, 3, 3, 4, 8], 4, False)
-        assert addresses.tolist() == library.addresses(items).tolist()
+        lengths, offsets, addresses, longest = found
+        assert (lengths.tolist(), offsets.tolist(), longest) == ([3, 0, 1, 4], [0, 3, 3, 4, 8], 4)
+        assert addresses.tolist() == library_of(items[0]).addresses(items).tolist()
 
 
 def test_tensors_longer_than_all_memory():
@@ -157,11 +160,10 @@ def test_tensors_longer_than_all_memory():
 def test_reading_holds_nothing():
     """Neither tensors nor the errors of those that cannot be read."""
     block = torch.rand(7, 6, 4)
-    library = library_of(block)
     for items in ((block, block[:2]), (block, block.to_sparse()), (block, block.to("meta"))):
         before = [sys.getrefcount(x) for x in items]
         for _ in range(1000):
-            tensors.read(library, items)
+            reading.read(items)
         assert [sys.getrefcount(x) for x in items] == before
         assert sys.exception() is None
 
@@ -171,65 +173,8 @@ def test_tensors_inside_of_a_transformation():
     block = torch.rand(5, 3)
 
     def rows(x):
-        library = library_of(x)
-        assert tensors.read(library, (x,)) is None
-        assert library.scan((x,)) is None
+        assert reading.read((x,)) is reading.scan((x,)) is None
         return x.sum()
 
     assert torch.func.vmap(rows)(block).shape == (5,)
     assert torch.func.grad(rows)(block).shape == (5, 3)
-
-
-def test_tensors_in_a_mode_that_sees_every_call():
-    """Reading is none."""
-
-    class Mode(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            raise AssertionError(function)
-
-    items = tuple(sequences([3, 0, 1, 4], (5,)))
-    library = library_of(items[0])
-    wanted = tensors.read(library, items)
-    with Mode():
-        found = tensors.read(library, items)
-    assert [x.tolist() for x in found[:3]] == [x.tolist() for x in wanted[:3]]
-
-
-def table_of_functions():
-    """Where DLPack's table for tensors is, and its words."""
-    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    at = pointer_of(torch.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
-    return np.frombuffer(ctypes.string_at(at, 56), np.int64).copy()
-
-
-@pytest.mark.parametrize("fault", ["no table", "another version", "no function", "no symbol", "another shape"])
-def test_without_the_functions_tensors_are_read_in_python(monkeypatch, fault):
-    items = sequences([2, 0, 3], (4,))
-    library = library_of(items[0])
-    monkeypatch.setattr(tensors, "_readers", {})
-    words = table_of_functions()
-    if fault == "no table":  # as before DLPack 1.3
-        monkeypatch.delattr(torch._C.TensorBase, "__dlpack_c_exchange_api__", raising=False)
-        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    elif fault == "no symbol":
-        monkeypatch.setattr(tensors, "WANTS_GRAD", "no_such_function")
-    elif fault == "another shape":
-        monkeypatch.setattr(functions, "_MOST", 8)
-    else:
-        words[0 if fault == "another version" else 5] = 2 if fault == "another version" else 0
-        new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-            ("PyCapsule_New", ctypes.pythonapi)
-        )
-        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", new(words.ctypes.data, functions._TABLE, None))
-    assert tensors.read(library, tuple(items)) is None
-    assert tensors._readers == {library: None}
-    assert sf.convert(items, sf.Ragged).lengths.tolist() == [2, 0, 3]
-
-
-def test_a_look_that_differs_from_pythons_is_not_trusted(monkeypatch):
-    library = library_of(torch.rand(1))
-    monkeypatch.setattr(tensors, "_readers", {})
-    monkeypatch.setattr(type(library), "scan", lambda self, items: None)
-    assert tensors.read(library, tuple(sequences([2, 0]))) is None
