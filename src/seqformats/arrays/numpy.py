@@ -168,7 +168,7 @@ class NumPy(Library):
         if dtype.char not in "fd" or not dtype.isnative:
             return super().products(ones, others)
         counts = [(len(x), len(y)) for x, y in zip(ones, others, strict=True)]
-        out = memory.empty(sum([a * b for a, b in counts]), dtype)
+        out: Array = np.empty(sum([a * b for a, b in counts]), dtype)
         begin = 0
         for x, y, (a, b) in zip(ones, others, counts, strict=True):
             end = begin + a * b
