@@ -195,7 +195,7 @@ PYTHONS ?= $(shell for minor in 11 12 13 14; do \
 # --- nightly ---------------------------------------------------------------------------------------------------------
 
 # What takes hours, all of it even where a part fails; each part alone is `make nightly-PART`.
-PARTS = simulator bounds long long-bridges sanitizer pythons oldest newest thinc jax wheel coverage
+PARTS = simulator bounds long long-bridges sanitizer address pythons oldest newest thinc jax wheel coverage
 nightly:
 	$(MAKE) --keep-going $(PARTS:%=nightly-%)
 
@@ -218,6 +218,14 @@ nightly-long-bridges: .venv-bridges/test.stamp
 # Every call of kernels for GPUs whose accesses are watched, in three orders of threads.
 nightly-sanitizer: .venv/test.stamp
 	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) tests/launch/test_hazards.py
+
+# The extension with checks of addresses and of undefined behaviour (gcc's), in its own tests; then as it was.
+nightly-address: .venv/test.stamp
+	CFLAGS='-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1' .venv/bin/python -m seqformats.core.build
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(call COMPILED,.venv) \
+		.venv/bin/python -m pytest -m '$(ALONE)' tests/core tests/converters; \
+		status=$$?; rm src/seqformats/core/fast.abi3.so; .venv/bin/python -m seqformats.core.build; exit $$status
 
 # The compiled pass with each Python that is here.
 nightly-pythons:

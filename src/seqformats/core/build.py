@@ -53,8 +53,8 @@ def why_not() -> str:
 
 
 def sources() -> str:
-    """A digest of the files that the extension is made of."""
-    made = hashlib.sha256()
+    """A digest of the files that the extension is made of, and of CFLAGS."""
+    made = hashlib.sha256(os.environ.get("CFLAGS", "").encode())
     for path in sorted([*HERE.glob("*.pyx"), *HERE.glob("*.pxi"), *HERE.glob("*.h"), Path(__file__)]):
         made.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return made.hexdigest()[:32]
@@ -91,6 +91,7 @@ def build(cache: Path) -> Path:
         made = Path(folder) / NAME
         own = [f'-DSEQFORMATS_SOURCES="{sources()}"']
         own += ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-fno-plt"]
+        own += os.environ.get("CFLAGS", "").split()
         subprocess.run([*command, *_FLAGS, *own, *include, str(text), "-o", str(made)], check=True)
         made.replace(found)  # whoever builds at the same time finds a whole file
     return found
