@@ -23,6 +23,7 @@ import warnings
 from . import (
     arrow,
     attention,
+    bags,
     beam,
     counts,
     distance,
@@ -60,6 +61,7 @@ FAMILIES = [
         join,
         distance,
         events,
+        bags,
         attention,
         nested,
         steps,

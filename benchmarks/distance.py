@@ -75,11 +75,13 @@ def _(b: Batch) -> Case:
     return Case(lambda: sf.levenshtein(x, y), peers)
 
 
-def strings(size: int) -> tuple[list[str], list[str]]:
-    """Pairs of strings of so many letters, of which a tenth is another, missing or new."""
+def strings(size: int, similar: bool) -> tuple[list[str], list[str]]:
+    """Pairs of strings of so many letters, of which a tenth is another, missing or new, or all are drawn."""
     rng = np.random.default_rng(8)
     count = max(4, 40_000 // size)
-    said = rng.integers(ord("a"), ord("z") + 1, (count, size))
+    said, drawn = rng.integers(ord("a"), ord("z") + 1, (2, count, size))
+    if not similar:
+        return tuple([["".join(map(chr, row)) for row in rows] for rows in (said, drawn)])
     wanted = np.where(rng.random(said.shape) < EDITED / 9, ord("-"), said)
     kept = rng.random(said.shape) >= EDITED / 9
     return (
@@ -88,12 +90,13 @@ def strings(size: int) -> tuple[list[str], list[str]]:
     )
 
 
-def of_strings(size: int) -> None:
+def of_strings(size: int, similar: bool) -> None:
     """Declare the operation on strings of one length, whatever the batch."""
+    kind = "similar" if similar else "random"
 
-    @operation(f"levenshtein, {size} characters", ["small"], arrays=("NumPy",), cuda=False)
+    @operation(f"levenshtein, {size} {kind} characters", ["small"], arrays=("NumPy",), cuda=False)
     def _(b: Batch) -> Case:  # noqa: ARG001  strings have lengths of their own
-        said, wanted = strings(size)
+        said, wanted = strings(size, similar)
 
         def by_rapidfuzz() -> np.ndarray:
             scorer = rapidfuzz.distance.Levenshtein.distance
@@ -105,8 +108,9 @@ def of_strings(size: int) -> None:
         return Case(lambda: sf.levenshtein(said, wanted), {"rapidfuzz cpdist": by_rapidfuzz})
 
 
-for _size in (180, 1_000, 5_000):
-    of_strings(_size)
+for _size in (180, 500, 1_000, 5_000):
+    of_strings(_size, True)
+    of_strings(_size, False)
 
 
 def texts_of(x: sf.Ragged) -> list[str]:

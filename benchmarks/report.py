@@ -27,6 +27,7 @@ TITLES = {
     "join": "Joining and splitting",
     "distance": "Distances",
     "events": "Events and series",
+    "bags": "Bags and pairs",
     "attention": "Attention",
     "nested": "Nested lists",
     "steps": "Time steps",

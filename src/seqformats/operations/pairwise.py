@@ -1,7 +1,7 @@
 """Products of all pairs of items of two batches, sequence by sequence, and the late interaction that they score.
 
 One rule says how products are calculated: from `LARGE` multiplications a pair of sequences on by the library's own
-product of matrices, one pair after the other, below that by the kernel of `embedding_bag` over all pairs at once.
+product of matrices, one pair after the other, below that by one kernel over all pairs at once.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .. import core
 from ..arrays import Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restored, rows_of
-from ..errors import COUNTS, DTYPE, INDEX, LEVELS, SHAPE, WHOLE
+from ..errors import COUNTS, DTYPE, INDEX, LEVELS, OVERFLOW, SHAPE, WHOLE
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import without_data
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of, operation
+from ..launch.kernel import Work, kernel
 from .annotations import Batch
-from .bags import bag_weights_back
 from .embedding_bag import FLOATS, embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
@@ -28,11 +29,12 @@ from .over import name_of
 from .reduce import reduce_sum
 from .topk import argmax
 
+dot_pairs, pair_items = kernel("dot_pairs"), kernel("pair_items")
+
 Operands: TypeAlias = tuple[Any, ...]
 """Two batches."""
-LARGE = 1 << 14
-"""Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own; on a GPU,
-which takes longer to start one, four times as many."""
+LARGE = 1 << 16
+"""Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own."""
 AT_ONCE = 1 << 20
 """Products that `maxsim` has in memory at a time, if it is not one pair alone that has more."""
 
@@ -68,9 +70,9 @@ def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
 
     Notes
     -----
-    Sequences with 16,384 multiplications or more on average, on a GPU 65,536, go to the library's product of matrices
-    one by one, where the last bits depend on its settings; of shorter ones a kernel makes all products at once.  Half
-    precision is calculated in float32.
+    Sequences with 65,536 multiplications or more on average go to the library's product of matrices one by one, where
+    the last bits depend on its settings; of shorter ones a kernel makes all products at once.  Half precision is
+    calculated in float32.
 
     Examples
     --------
@@ -191,8 +193,7 @@ def _candidates(own: Encoding, n: int, count: int) -> tuple[Array, Array]:
 def is_large(library: Library, x: Array, products: int, n: int) -> bool:
     """Tell whether the products of n pairs of sequences, whose items are as those of `x`, are made pair by pair."""
     kind, deep = library.kind(x), int(x.shape[1])
-    many = products * deep >= LARGE * (n if kind == "cpu" else 4 * n)
-    return products * deep != 0 and (many or kind not in ("cpu", "cuda"))
+    return products * deep != 0 and (products * deep >= LARGE * n or kind not in ("cpu", "cuda"))
 
 
 class _Pairs(NamedTuple):
@@ -201,11 +202,15 @@ class _Pairs(NamedTuple):
     one: Structure
     two: Structure
     inner: Structure  # of the products: a sequence for each item of the first
+    begins: Array  # the products before each sequence
 
     @classmethod
     def of(cls, one: Structure, two: Structure) -> _Pairs:
-        """Return the pairs of two batches."""
-        return cls(one, two, Structure.of_lengths(np.repeat(two.lengths, one.lengths)))
+        """Pair the items of two batches."""
+        inner, begins, _ = core.structured(pair_items.run, one.rows, one.n + 1, one.offsets, two.offsets)
+        if inner is None:
+            raise OVERFLOW("the products would be more than int64 can count")
+        return cls(one, two, inner, begins)
 
     @property
     def other(self) -> Array:
@@ -234,9 +239,9 @@ class _Pairs(NamedTuple):
         deep = int(x.shape[1])
         if not (self.inner.rows and deep):
             return library.zeros((self.inner.rows,), x.dtype, x)
-        out, shifts = library.empty((self.inner.rows,), x.dtype, x), library.zeros((self.one.rows,), x.dtype, x)
-        given = (y, x, shifts, library.from_host(self.other, x))
-        bag_weights_back.start(library, given, (out,), (self.inner.offsets, deep), 1, self.inner)
+        out = library.empty((self.inner.rows,), x.dtype, x)
+        args = (self.one.offsets, self.two.offsets, self.begins, deep)
+        dot_pairs.start(library, (x, y), (out,), args, 1, self.one, Work(self.one.n, self.inner.rows))
         return out
 
     def weighed(self, library: Library, y: Array, slopes: Array) -> Array:

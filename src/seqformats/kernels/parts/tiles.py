@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 
 from .code import I32, I64, Builder, Context, Item, Value, called, splat, vector_type
-from .lanes import each, in_lanes, load, lowered, store, unknown
+from .lanes import Lanes, each, in_lanes, load, lowered, store, unknown
 from .options import shared
 
 ROWS = 8
@@ -80,6 +80,11 @@ def fold_add(lanes: Item) -> Any:
         with np.errstate(all="ignore"):
             lanes = lanes[:half] + lanes[half:]
     return lanes[0]
+
+
+def fold_each(a: Item, b: Item, c: Item, d: Item) -> Any:
+    """Four lanes: the `fold_add` of each."""
+    return np.array([fold_add(a), fold_add(b), fold_add(c), fold_add(d)])
 
 
 def _number(kind: Item) -> Any:
@@ -220,6 +225,24 @@ def _fold_add(lanes: Item) -> Any:
         return builder.extract_element(value, I32(0))
 
     return lanes.kind(lanes), code
+
+
+@lowered(fold_each)
+def _fold_each(a: Item, *others: Item) -> Any:
+    def code(_: Value, builder: Builder, *lanes: Value) -> Any:
+        def added(x: Value, y: Value, low: list[int], high: list[int]) -> Any:
+            kind = vector_type(I32, len(low))
+            return builder.fadd(*[builder.shuffle_vector(x, y, ir.Constant(kind, places)) for places in (low, high)])
+
+        four = list(lanes)
+        while four[0].type.count > 4:
+            half = four[0].type.count // 2
+            undefined = ir.Constant(four[0].type, ir.Undefined)
+            four = [added(x, undefined, [*range(half)], [*range(half, 2 * half)]) for x in four]
+        ones, others = [added(x, y, [0, 1, 4, 5], [2, 3, 6, 7]) for x, y in (four[:2], four[2:])]
+        return added(ones, others, [0, 2, 4, 6], [1, 3, 5, 7])
+
+    return Lanes(a.kind, 4)(a, *others), code
 
 
 @in_lanes

@@ -1,0 +1,122 @@
+"""The products of each item of every sequence with each item of another, as vectors: ``x_i @ y_i.T`` row by row.
+
+``x (rows * deep,)`` and ``y`` are the items, those of sequence i from ``at_x[i]`` to ``at_x[i + 1]`` and from
+``at_y[i]`` to ``at_y[i + 1]``; its products go to ``out`` from ``begins[i]`` on.  Items are multiplied with four others
+at a time: 16 numbers in lanes, then 4, then one by one, and the lanes of each are added in pairs.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Integers,
+    KernelSpec,
+    alike,
+    at_least,
+    at_most,
+    compiled,
+    dot,
+    each,
+    fold_each,
+    load,
+    pointer,
+    scratch,
+    shared,
+    store,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, search
+
+
+@shared
+def put_four(x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int) -> None:
+    """Write the products of the item at `p` with the four at `rows`."""
+    a, b, c, d = rows
+    k = 0
+    zero, few = each(out, 0, 16), each(out, 0, 4)
+    one, two, three, four = zero, zero, zero, zero
+    while k + 16 <= deep:
+        item = load(x, p + k, 16, out)
+        one = one + item * load(y, a + k, 16, out)
+        two = two + item * load(y, b + k, 16, out)
+        three = three + item * load(y, c + k, 16, out)
+        four = four + item * load(y, d + k, 16, out)
+        k += 16
+    sums = fold_each(one, two, three, four)
+    first, second, third, fourth = few, few, few, few
+    while k + 4 <= deep:
+        some = load(x, p + k, 4, out)
+        first = first + some * load(y, a + k, 4, out)
+        second = second + some * load(y, b + k, 4, out)
+        third = third + some * load(y, c + k, 4, out)
+        fourth = fourth + some * load(y, d + k, 4, out)
+        k += 4
+    store(out, place, sums + fold_each(first, second, third, fourth))
+    while k < deep:
+        out[place] += x[p + k] * y[a + k]
+        out[place + 1] += x[p + k] * y[b + k]
+        out[place + 2] += x[p + k] * y[c + k]
+        out[place + 3] += x[p + k] * y[d + k]
+        k += 1
+
+
+@compiled
+def cpu(
+    x: Array,
+    y: Array,
+    out: Array,
+    at_x: Integers,
+    at_y: Integers,
+    begins: Integers,
+    deep: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    lo: int,
+    hi: int,
+) -> None:
+    """Sequences `lo` to `hi`; the last four of the others may be some that were taken before."""
+    room = scratch(out)
+    x, y, out, at_x, at_y, begins = pointer(x), pointer(y), pointer(out), pointer(at_x), pointer(at_y), pointer(begins)
+    for i in range(lo, hi):
+        first, count = at_y[i], at_y[i + 1] - at_y[i]
+        place = begins[i]
+        last = at_least(count - 1, 0)
+        for r in range(at_x[i], at_x[i + 1]):
+            t = 0
+            while t < count:
+                t = at_least(at_most(t, count - 4), 0)
+                p, q = (first + t) * deep, (first + last) * deep
+                rows = p, at_most(p + deep, q), at_most(p + 2 * deep, q), at_most(p + 3 * deep, q)
+                if count >= 4:
+                    put_four(x, y, out, r * deep, rows, place + t, deep)
+                else:
+                    put_four(x, y, room, r * deep, rows, 0, deep)
+                    for k in range(count):
+                        out[place + k] = room[k]
+                t += 4
+            place += count
+
+
+def cuda(
+    x: Array,
+    y: Array,
+    out: Array,
+    at_x: Integers,
+    at_y: Integers,
+    begins: Integers,
+    deep: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+) -> None:
+    """All products, a thread each."""
+    p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while p < begins[begins.size - 1]:
+        i = search(begins, p)
+        count = at_y[i + 1] - at_y[i]
+        t = p - begins[i]
+        out[p] = dot(x, (at_x[i] + t // count) * deep, y, (at_y[i] + t % count) * deep, deep)
+        p += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 3), 1 << 19)
