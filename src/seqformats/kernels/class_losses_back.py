@@ -10,17 +10,16 @@ from .parts import (
     CALCULATES,
     FLOATS,
     Array,
+    Columns,
     Integers,
     KernelSpec,
     Layout,
     alike,
     along,
-    at_most,
-    columns_at_once,
+    by_columns,
     compiled,
     each,
     exp,
-    in_lanes,
     load,
     locate,
     pointer,
@@ -39,9 +38,10 @@ def slope_of(slopes: Array, scale: Array, which: int, i: int, r: int) -> Any:
     return slopes[r if which == 2 else i if which == 1 else 0] * scale[i]
 
 
-@in_lanes
-def classes_of(x: Array, out: Array, d: int, top: Any, log: Any, share: Any, slope: Any, count: int) -> None:
+@by_columns(some=8)
+def classes_of(given: Any, _: Columns, d: int, count: int) -> None:
     """Some classes of an item, from number d on, as if none of them were right."""
+    x, out, top, log, share, slope = given
     power = exp((load(x, d, count, x) - each(x, top, count)) - each(x, log, count))
     store(out, d, (power - each(x, share, count)) * each(x, slope, count))
 
@@ -65,7 +65,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     own, share = factors[0], factors[2]
-    scores, to_scores, count = pointer(x), pointer(out), columns_at_once(width, 8)
+    scores, to_scores = pointer(x), pointer(out)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         for t in range(length):
@@ -77,18 +77,8 @@ def cpu(
                     to[k] = 0
                 continue
             top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, which, i, r)
-            k = 0
-            while k < width:
-                d = begin + at_most(k, width - count)  # the last of them may have been written before
-                if count == 32:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 32)
-                elif count == 8:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 8)
-                elif count == 4:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 4)
-                else:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 1)
-                k += count
+            given = scores, to_scores, top, log, share, slope
+            classes_of(given, Columns(begin, 1, width, at.steps, 1), begin, 0, width)
             out[begin + y[r]] -= own * slope
 
 

@@ -4,7 +4,7 @@
 there is one, 2 whether there is no other.  NaN is not zero.  An empty sequence gives 0, 0 and 1.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -16,12 +16,11 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
-    at_most,
+    by_columns,
     choose,
-    columns_at_once,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -45,9 +44,10 @@ def answer(found: int, length: int, mode: int) -> int:
     return int(found != 0) if mode == 1 else int(found == length)
 
 
-@in_lanes
-def tally(x: Array, out: Array, columns: Columns, place: int, mode: int, count: int) -> None:
+@by_columns()
+def tally(given: Any, columns: Columns, place: int, count: int) -> None:
     """The answers for some columns of a sequence to ``out[place:]``."""
+    x, out, mode = given
     length, unit = columns.length, unknown(1)
     zero, one = each(length, 0, count), each(length, 1, count)
     found = each(length, 0, count)
@@ -65,29 +65,17 @@ def tally(x: Array, out: Array, columns: Columns, place: int, mode: int, count: 
 @compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, answers = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (pointer(x), pointer(out), mode), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
+        i, columns = columns_of(at, u, width)
         if width == 1 and at.step == 1:  # a plain loop, which is made one over vectors
-            items = x[first : first + length]
+            items = x[columns.begin : columns.begin + columns.length]
             found = 0
             for t in range(items.size):
                 found += items[t] != 0
-            out[i] = answer(found, length, mode)
-            k = 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                tally(rows, answers, columns, place, mode, 32)
-            elif count == 4:
-                tally(rows, answers, columns, place, mode, 4)
-            else:
-                tally(rows, answers, columns, place, mode, 1)
-            k += count
+            out[i] = answer(found, columns.length, mode)
+        else:
+            tally(given, columns, i * width, 0, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:

@@ -4,7 +4,7 @@
 end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -14,10 +14,10 @@ from .parts import (
     KernelSpec,
     Layout,
     at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -34,9 +34,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, item_in, number_in, wide, zero_in
 
 
-@in_lanes
-def run(x: Array, out: Array, totals: Array, columns: Columns, back: int, count: int) -> None:
+@by_columns(most=4)
+def run(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence."""
+    x, out, totals, back = given
     length, one = columns.length, unknown(1)
     place, by = (length - 1) * back, one * (1 - 2 * back)
     few = at_most(length, 16)
@@ -61,11 +62,12 @@ def run(x: Array, out: Array, totals: Array, columns: Columns, back: int, count:
 
 
 @shared
-def run_by_rows(x: Array, out: Array, totals: Array, columns: Columns, back: int) -> int:
+def run_by_rows(given: Any, columns: Columns) -> int:
     """The columns that 32 lanes can share, row by row, as wide ones are best read and written; how many they are.
 
     `totals` is a `room`, so many columns are taken at once.
     """
+    x, out, totals, back = given
     length, even, some = columns.length, columns.width & -32, unknown(32)
     place, by = (length - 1) * back, 1 - 2 * back
     few = at_most(length, 16)
@@ -108,23 +110,11 @@ def run_by_rows(x: Array, out: Array, totals: Array, columns: Columns, back: int
 @compiled
 def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; float32 is added up in float64, other sums run in the dtype of `out`."""
-    rows, sums = pointer(x), pointer(out)
-    at = pointer(at)
-    count, totals = at_most(columns_at_once(width), 4), room(sums)
+    given, at = (pointer(x), pointer(out), room(pointer(out)), back), pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
-        k = 0
-        if width >= 32:
-            columns = Columns(first * width, length, width, at.steps, at.step)
-            k = run_by_rows(rows, sums, totals, columns, back)
-        while k < width:
-            k = at_most(k, width - count)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if count == 4:
-                run(rows, sums, totals, columns, back, 4)
-            else:
-                run(rows, sums, totals, columns, back, 1)
-            k += count
+        i, columns = columns_of(at, u, width)
+        k = run_by_rows(given, columns) if width >= 32 else 0
+        run(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:

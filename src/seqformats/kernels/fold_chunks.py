@@ -17,13 +17,11 @@ from .parts import (
     Integers,
     KernelSpec,
     alike,
-    at_most,
     clear,
-    columns_at_once,
     compiled,
     pointer,
     room,
-    total,
+    total_columns,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -50,21 +48,10 @@ def cpu(
         place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
         divisor = float(many) if mode == 1 and many > 1 else 0.0
         steps = pointer(shifts[first[u] : first[u] + many])
-        count = columns_at_once(size)
-        k = 0
         if many == 0:
             clear(out, place, size * out.itemsize)
-            k = size
-        while k < size:
-            k = at_most(k, size - count)
-            columns = Columns(place + k, many, width, steps, 0)
-            if count == 32:
-                total(rows, sums, blocks, columns, place + k, divisor, 32)
-            elif count == 4:
-                total(rows, sums, blocks, columns, place + k, divisor, 4)
-            else:
-                total(rows, sums, blocks, columns, place + k, divisor, 1)
-            k += count
+        else:
+            total_columns((rows, sums, blocks, divisor), Columns(place, many, width, steps, 0), place, 0, size)
 
 
 def cuda(

@@ -7,7 +7,7 @@ Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of flo
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -20,12 +20,12 @@ from .parts import (
     alike,
     at_least,
     at_most,
+    by_columns,
     choose,
-    columns_at_once,
+    columns_of,
     compiled,
     each,
     exp,
-    in_lanes,
     item_at,
     larger,
     load,
@@ -45,9 +45,9 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural
 
 
-@in_lanes
-def logsumexp_few(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+def logsumexp_few(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence of up to 8 rows: the same as `logsumexp`, for less."""
+    x, out, _ = given
     length, one = columns.length, unknown(1)
     top = load(x, item_at(columns, 0), count, out)
     t = one
@@ -64,9 +64,10 @@ def logsumexp_few(x: Array, out: Array, columns: Columns, place: int, count: int
     store(out, place, top + log(total))
 
 
-@in_lanes
-def logsumexp(x: Array, out: Array, blocks: Array, columns: Columns, place: int, count: int) -> None:
+@by_columns(some=8, few=logsumexp_few)
+def logsumexp(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence, to ``out[place:]``."""
+    x, out, blocks = given
     length, one = columns.length, unknown(1)
     ahead = at_least(8 * columns.step * columns.width, 1024)
     top = load(x, item_at(columns, 0), count, out)
@@ -103,30 +104,15 @@ def logsumexp(x: Array, out: Array, blocks: Array, columns: Columns, place: int,
 @compiled
 def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, logs = pointer(x), pointer(out)
-    at = pointer(at)
-    blocks = room(logs)
-    count = columns_at_once(width, 8)
+    logs, at = pointer(out), pointer(at)
+    given = pointer(x), logs, room(logs)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        while k < width and length == 0:
+        while k < width and columns.length == 0:
             store(logs, i * width + k, each(logs, -math.inf, 1))
             k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if length <= 8 and count == 4:
-                logsumexp_few(rows, logs, columns, place, 4)
-            elif count == 32:
-                logsumexp(rows, logs, blocks, columns, place, 32)
-            elif count == 8:
-                logsumexp(rows, logs, blocks, columns, place, 8)
-            elif count == 4:
-                logsumexp(rows, logs, blocks, columns, place, 4)
-            else:
-                logsumexp(rows, logs, blocks, columns, place, 1)
-            k += count
+        logsumexp(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, width: int) -> None:

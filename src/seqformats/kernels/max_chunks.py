@@ -5,7 +5,7 @@ from, the first of equal ones, -1 where there is none; it may be of any size wit
 item that no chunk holds is zero.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -15,12 +15,10 @@ from .parts import (
     Integers,
     KernelSpec,
     alike,
-    at_most,
     beyond,
+    by_columns,
     clear,
-    columns_at_once,
     compiled,
-    in_lanes,
     item_at,
     larger,
     load,
@@ -33,9 +31,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, search
 
 
-@in_lanes
-def largest(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@by_columns()
+def largest(given: Any, columns: Columns, place: int, count: int) -> None:
     """The largest items of `count` columns to ``out[place:]``."""
+    x, out = given
     best, length, one = load(x, item_at(columns, 0), count, x), columns.length, unknown(1)
     t = one
     while t < length:
@@ -59,25 +58,14 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
-    items, best = pointer(x), pointer(out)
+    given = pointer(x), pointer(out)
     for u in range(lo, hi):
         place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
         steps = pointer(shifts[first[u] : first[u] + many])
-        count = columns_at_once(size)
-        k = 0
         if many == 0:
             clear(out, place, size * out.itemsize)
-            k = size
-        while k < size:
-            k = at_most(k, size - count)
-            columns = Columns(place + k, many, width, steps, 0)
-            if count == 32:
-                largest(items, best, columns, place + k, 32)
-            elif count == 4:
-                largest(items, best, columns, place + k, 4)
-            else:
-                largest(items, best, columns, place + k, 1)
-            k += count
+        else:
+            largest(given, Columns(place, many, width, steps, 0), place, 0, size)
         for r in range(cum[u], cum[u + 1] if keep else cum[u]):
             for d in range(r * width, (r + 1) * width):
                 found = -1

@@ -18,10 +18,10 @@ from .parts import (
     at_least,
     at_most,
     beyond,
+    by_columns,
     clear,
-    columns_at_once,
+    columns_of,
     compiled,
-    in_lanes,
     in_turn,
     item_at,
     larger,
@@ -41,9 +41,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import better, gpu, natural, zero_in
 
 
-@in_lanes
-def largest(x: Array, out: Array, columns: Columns, place: int, least: int, count: int) -> None:
+@by_columns()
+def largest(given: Any, columns: Columns, place: int, count: int) -> None:
     """The largest (least) items of `count` columns of a sequence to ``out[place:]``."""
+    x, out, least = given
     best, length, one = mirrored(load(x, item_at(columns, 0), count, x), least), columns.length, unknown(1)
     t = one
     while t < length:
@@ -53,11 +54,12 @@ def largest(x: Array, out: Array, columns: Columns, place: int, least: int, coun
 
 
 @shared
-def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: int, turn: bool) -> int:
+def largest_by_rows(given: Any, columns: Columns, place: int, turn: bool) -> int:
     """Take the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
 
     How many they are.
     """
+    x, out, least = given
     length, even, some = columns.length, columns.width & -16, unknown(16)
     a = item_at(columns, 0)
     k = 0
@@ -91,9 +93,11 @@ def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: i
 
 
 @shared
-def largest_of_numbers(x: Array, out: Array, begin: int, length: int, place: int, least: int) -> None:
+def largest_of_numbers(given: Any, columns: Columns, place: int) -> None:
     """Take the largest of single numbers side by side, 16 at least, 16 in lanes; some may be seen twice."""
-    last, t, some = length - 16, 16, unknown(32)
+    x, out, least = given
+    begin, last = columns.begin, columns.length - 16
+    t, some = 16, unknown(32)
     best, other = mirrored(load(x, begin, 16, x), least), mirrored(load(x, begin + last, 16, x), least)
     while t < last:
         best = larger(best, mirrored(load(x, begin + t, 16, x), least))
@@ -105,31 +109,20 @@ def largest_of_numbers(x: Array, out: Array, begin: int, length: int, place: int
 @compiled
 def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, best, units = pointer(x), pointer(out), at.cum.size - 1
-    at = pointer(at)
-    count, turn = columns_at_once(width), in_turn(at.cum[units], width, x.itemsize, at.step)
+    turn = in_turn(at.cum[at.cum.size - 1], width, x.itemsize, at.step)
+    given, at = (pointer(x), pointer(out), least), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        if length == 0:
+        if columns.length == 0:
             clear(out, i * width, width * out.itemsize)
             k = width
-        elif width == 1 and length >= 16 and at.step == 1:
-            largest_of_numbers(rows, best, first, length, i, least)
+        elif width == 1 and columns.length >= 16 and at.step == 1:
+            largest_of_numbers(given, columns, i)
             k = 1
         elif width >= 64:
-            columns = Columns(first * width, length, width, at.steps, at.step)
-            k = largest_by_rows(rows, best, columns, i * width, least, turn)
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                largest(rows, best, columns, place, least, 32)
-            elif count == 4:
-                largest(rows, best, columns, place, least, 4)
-            else:
-                largest(rows, best, columns, place, least, 1)
-            k += count
+            k = largest_by_rows(given, columns, i * width, turn)
+        largest(given, columns, i * width, k, width)
 
 
 @shared

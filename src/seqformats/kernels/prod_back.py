@@ -7,7 +7,7 @@ that zeros do no harm.
 complex items the conjugates count.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -19,11 +19,10 @@ from .parts import (
     Layout,
     alike,
     along,
-    at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     conjugated,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -37,9 +36,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
 
 
-@in_lanes
-def spread(x: Array, y: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@by_columns()
+def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     """`count` columns of a sequence, to which ``x[place:]`` belongs."""
+    x, y, out = given
     length, one = columns.length, unknown(1)
     before = load(x, place, count, out)
     t = 0
@@ -60,22 +60,11 @@ def spread(x: Array, y: Array, out: Array, columns: Columns, place: int, count: 
 @compiled
 def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, items, rows = pointer(x), pointer(y), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (pointer(x), pointer(y), pointer(out)), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0 if length != 0 else width
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                spread(row, items, rows, columns, place, 32)
-            elif count == 4:
-                spread(row, items, rows, columns, place, 4)
-            else:
-                spread(row, items, rows, columns, place, 1)
-            k += count
+        i, columns = columns_of(at, u, width)
+        if columns.length != 0:
+            spread(given, columns, i * width, 0, width)
 
 
 def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:

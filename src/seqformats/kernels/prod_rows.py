@@ -15,10 +15,9 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -34,9 +33,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, natural, number_in, zero_in
 
 
-@in_lanes
-def product(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@by_columns()
+def product(given: Any, columns: Columns, place: int, count: int) -> None:
     """The products of `count` columns of a sequence to ``out[place:]``."""
+    x, out = given
     found, length, one = load(x, item_at(columns, 0), count, out), columns.length, unknown(1)
     t = one
     while t < length:
@@ -48,25 +48,14 @@ def product(x: Array, out: Array, columns: Columns, place: int, count: int) -> N
 @compiled
 def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; products run in the dtype of `out`."""
-    rows, products = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (pointer(x), pointer(out)), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        while k < width and length == 0:
+        while k < width and columns.length == 0:
             out[i * width + k] = 1
             k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                product(rows, products, columns, place, 32)
-            elif count == 4:
-                product(rows, products, columns, place, 4)
-            else:
-                product(rows, products, columns, place, 1)
-            k += count
+        product(given, columns, i * width, k, width)
 
 
 @shared

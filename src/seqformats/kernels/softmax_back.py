@@ -19,11 +19,11 @@ from .parts import (
     alike,
     at_least,
     at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     each,
     exp,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, natural
 
 
-@in_lanes
-def back_few(x: Array, y: Array, out: Array, columns: Columns, log: int, count: int) -> None:
+def back_few(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence of up to 8 rows: the same as `back`, for less."""
+    x, y, out, _, log = given
     length, one = columns.length, unknown(1)
     total = each(out, 0, count)
     t = 0
@@ -61,9 +61,10 @@ def back_few(x: Array, y: Array, out: Array, columns: Columns, log: int, count: 
         t += one
 
 
-@in_lanes
-def back(x: Array, y: Array, out: Array, blocks: Array, columns: Columns, log: int, count: int) -> None:
+@by_columns(some=8, few=back_few)
+def back(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence."""
+    x, y, out, blocks, log = given
     length, one = columns.length, unknown(1)
     ahead = at_least(8 * columns.step * columns.width, 1024)
     total = each(out, 0, count)
@@ -98,11 +99,12 @@ def back(x: Array, y: Array, out: Array, blocks: Array, columns: Columns, log: i
 
 
 @shared
-def back_by_rows(x: Array, y: Array, out: Array, blocks: Array, columns: Columns, log: int) -> int:
+def back_by_rows(given: Any, columns: Columns) -> int:
     """The columns that 16 lanes can share, some rows at a time, as wide ones are best read and written; how many.
 
     `blocks` is a `room`, so many columns are taken at once.  The last row of `out` keeps sums until its turn comes.
     """
+    x, y, out, blocks, log = given
     length, even = columns.length, columns.width & -16
     one, some = unknown(1), unknown(16)
     begin = 0
@@ -154,30 +156,13 @@ def back_by_rows(x: Array, y: Array, out: Array, blocks: Array, columns: Columns
 @compiled
 def cpu(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    slopes, rows, to = pointer(x), pointer(y), pointer(out)
-    at = pointer(at)
-    blocks = room(to)
-    count = columns_at_once(width, 8)
+    given, at = (pointer(x), pointer(y), pointer(out), room(pointer(out)), log), pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        if width >= 256 and length != 0:
-            columns = Columns(first * width, length, width, at.steps, at.step)
-            k = back_by_rows(slopes, rows, to, blocks, columns, log)
-        while k < width:
-            k = at_most(k, width - count)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if length <= 8 and count == 4:
-                back_few(slopes, rows, to, columns, log, 4)
-            elif count == 32:
-                back(slopes, rows, to, blocks, columns, log, 32)
-            elif count == 8:
-                back(slopes, rows, to, blocks, columns, log, 8)
-            elif count == 4:
-                back(slopes, rows, to, blocks, columns, log, 4)
-            else:
-                back(slopes, rows, to, blocks, columns, log, 1)
-            k += count
+        if width >= 256 and columns.length != 0:
+            k = back_by_rows(given, columns)
+        back(given, columns, i * width, k, width)
 
 
 @shared

@@ -18,11 +18,11 @@ from .parts import (
     alike,
     at_least,
     at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     each,
     exp,
-    in_lanes,
     item_at,
     larger,
     load,
@@ -43,9 +43,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
 
-@in_lanes
-def softmax(x: Array, out: Array, blocks: Array, columns: Columns, log: int, count: int) -> None:
+@by_columns(some=8)
+def softmax(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence."""
+    x, out, blocks, log = given
     length, one = columns.length, unknown(1)
     ahead = at_least(8 * columns.step * columns.width, 1024)
     top = load(x, item_at(columns, 0), count, out)
@@ -90,25 +91,11 @@ def softmax(x: Array, out: Array, blocks: Array, columns: Columns, log: int, cou
 @compiled
 def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, to = pointer(x), pointer(out)
-    at = pointer(at)
-    blocks = room(to)
-    count = columns_at_once(width, 8)
+    given, at = (pointer(x), pointer(out), room(pointer(out)), log), pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
-        k = 0
-        while k < width and length != 0:
-            k = at_most(k, width - count)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if count == 32:
-                softmax(rows, to, blocks, columns, log, 32)
-            elif count == 8:
-                softmax(rows, to, blocks, columns, log, 8)
-            elif count == 4:
-                softmax(rows, to, blocks, columns, log, 4)
-            else:
-                softmax(rows, to, blocks, columns, log, 1)
-            k += count
+        i, columns = columns_of(at, u, width)
+        if columns.length != 0:
+            softmax(given, columns, i * width, 0, width)
 
 
 @shared

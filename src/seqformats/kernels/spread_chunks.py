@@ -4,20 +4,19 @@
 other arguments.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
     FLOATS,
     Array,
+    Columns,
     Integers,
     KernelSpec,
     alike,
-    at_most,
-    columns_at_once,
+    by_columns,
     compiled,
     each,
-    in_lanes,
     load,
     pointer,
     store,
@@ -27,10 +26,11 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, search
 
 
-@in_lanes
-def divided(x: Array, out: Array, place: int, to: int, divisor: float, count: int) -> None:
-    """`count` numbers of ``x[place:]`` by `divisor` to ``out[to:]``."""
-    store(out, to, load(x, place, count, x) / each(x, divisor, count))
+@by_columns()
+def divided(given: Any, columns: Columns, place: int, count: int) -> None:
+    """`count` numbers of ``x[place:]`` by `divisor` to where these columns begin."""
+    x, out, divisor = given
+    store(out, columns.begin, load(x, place, count, x) / each(x, divisor, count))
 
 
 @compiled
@@ -46,22 +46,12 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`."""
-    rows, chunks = pointer(x), pointer(out)
+    rows, chunks, steps = pointer(x), pointer(out), pointer(cum)
     for u in range(lo, hi):
         place, size, divisor = cum[u] * width, (cum[u + 1] - cum[u]) * width, float(counts[u])
-        count = columns_at_once(size)
         for c in range(first[u], first[u] + counts[u]):
-            to = place + shifts[c] * width
-            k = 0
-            while k < size:
-                k = at_most(k, size - count)
-                if count == 32:
-                    divided(rows, chunks, place + k, to + k, divisor, 32)
-                elif count == 4:
-                    divided(rows, chunks, place + k, to + k, divisor, 4)
-                else:
-                    divided(rows, chunks, place + k, to + k, divisor, 1)
-                k += count
+            columns = Columns(place + shifts[c] * width, 1, width, steps, 1)
+            divided((rows, chunks, divisor), columns, place, 0, size)
 
 
 def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers, shifts: Integers, width: int) -> None:

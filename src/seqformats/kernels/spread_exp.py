@@ -21,12 +21,12 @@ from .parts import (
     alike,
     at_least,
     at_most,
+    by_columns,
     choose,
-    columns_at_once,
+    columns_of,
     compiled,
     each,
     exp,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -45,9 +45,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, natural, zero_in
 
 
-@in_lanes
-def spread(x: Array, y: Array, z: Array, out: Array, blocks: Array, columns: Columns, place: int, count: int) -> None:
+@by_columns(some=8)
+def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[place:]`` and ``z[place:]`` belong."""
+    x, y, z, out, blocks = given
     length, one = columns.length, unknown(1)
     ahead = at_least(8 * columns.step * columns.width, 1024)
     log, zero = load(z, place, count, z), each(out, 0, count)
@@ -85,24 +86,10 @@ def spread(x: Array, y: Array, z: Array, out: Array, blocks: Array, columns: Col
 @compiled
 def cpu(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, items, logs, rows = pointer(x), pointer(y), pointer(z), pointer(out)
-    at = pointer(at)
-    count, blocks = columns_at_once(width, 8), room(rows)
+    given, at = (pointer(x), pointer(y), pointer(z), pointer(out), room(pointer(out))), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                spread(row, items, logs, rows, blocks, columns, place, 32)
-            elif count == 8:
-                spread(row, items, logs, rows, blocks, columns, place, 8)
-            elif count == 4:
-                spread(row, items, logs, rows, blocks, columns, place, 4)
-            else:
-                spread(row, items, logs, rows, blocks, columns, place, 1)
-            k += count
+        i, columns = columns_of(at, u, width)
+        spread(given, columns, i * width, 0, width)
 
 
 @shared

@@ -6,7 +6,7 @@ The others get zeros.
 layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -17,17 +17,14 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
-    at_most,
+    by_columns,
     choose,
     clear,
-    columns_at_once,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
-    locate,
     pointer,
     store,
     unknown,
@@ -38,9 +35,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
 
 
-@in_lanes
-def place(x: Array, places: Integers, out: Array, columns: Columns, begin: int, count: int) -> None:
+@by_columns(some=8)
+def place(given: Any, columns: Columns, begin: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[begin:]`` and ``places[begin:]`` belong."""
+    x, places, out = given
     length, one = columns.length, unknown(1)
     row, where = load(x, begin, count, x), load(places, begin, count, places)
     t = 0
@@ -53,30 +51,16 @@ def place(x: Array, places: Integers, out: Array, columns: Columns, begin: int, 
 @compiled
 def cpu(x: Array, places: Integers, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, where, rows = pointer(x), pointer(places), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width, 8)
+    row, where, rows, at = pointer(x), pointer(places), pointer(out), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        if width >= 32 and at.step == 1 and length != 0:  # zeros in one go, and then the few items
-            clear(out, first * width, length * width * out.itemsize)
+        if width >= 32 and at.step == 1 and columns.length != 0:  # zeros in one go, and then the few items
+            clear(out, columns.begin, columns.length * width * out.itemsize)
             while k < width:
-                d = (first + along(at, where[i * width + k])) * width
-                rows[d + k] = row[i * width + k]
+                rows[item_at(columns, where[i * width + k]) + k] = row[i * width + k]
                 k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                place(row, where, rows, columns, begin, 32)
-            elif count == 8:
-                place(row, where, rows, columns, begin, 8)
-            elif count == 4:
-                place(row, where, rows, columns, begin, 4)
-            else:
-                place(row, where, rows, columns, begin, 1)
-            k += count
+        place((row, where, rows), columns, i * width, k, width)
 
 
 def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None:

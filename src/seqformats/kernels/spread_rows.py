@@ -15,12 +15,10 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
-    at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -44,9 +42,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import number_in
 
 
-@in_lanes
-def spread(x: Array, out: Array, columns: Columns, place: int, alike: int, mode: int, count: int) -> None:
+@by_columns(some=8)
+def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of ``x[place:]``, scaled, to the first `alike` rows of a sequence."""
+    x, out, alike, mode = given
     length, one = columns.length, unknown(1)
     row = load(x, place, count, x) / each(x, float(length) if mode == 1 else math.sqrt(length), count)
     t = 0
@@ -58,29 +57,15 @@ def spread(x: Array, out: Array, columns: Columns, place: int, alike: int, mode:
 @compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, rows = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width, 8)
+    row, rows, at = pointer(x), pointer(out), pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
+        i, columns = columns_of(at, u, width)
         # wide rows are best written one after the other: the first from here, the others from that
+        length = columns.length
         alike = 1 if width >= 256 and length != 0 else length
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                spread(row, rows, columns, place, alike, mode, 32)
-            elif count == 8:
-                spread(row, rows, columns, place, alike, mode, 8)
-            elif count == 4:
-                spread(row, rows, columns, place, alike, mode, 4)
-            else:
-                spread(row, rows, columns, place, alike, mode, 1)
-            k += count
+        spread((row, rows, alike, mode), columns, i * width, 0, width)
         for t in range(alike, length):
-            d, begin = first + along(at, t), first + along(at, 0)
-            move(out, d * width, out, begin * width, width * out.itemsize)
+            move(out, item_at(columns, t), out, item_at(columns, 0), width * out.itemsize)
 
 
 @shared

@@ -14,15 +14,13 @@ from .parts import (
     Integers,
     KernelSpec,
     alike,
-    at_most,
-    columns_at_once,
     compiled,
     in_turn,
     pointer,
     room,
     scratch,
-    total,
     total_by_rows,
+    total_columns,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -36,21 +34,11 @@ def cpu(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers,
     blocks, four = room(sums), scratch(sums)
     for i in range(lo, hi):
         begin, place, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
-        count = columns_at_once(size)
         k = 0
         if size >= 64:
             turn = in_turn(counts[i], size, x.itemsize, 1)
             k = total_by_rows(rows, sums, blocks, four, Columns(begin, counts[i], size, steps, 1), place, 0.0, turn)
-        while k < size:
-            k = at_most(k, size - count)
-            columns = Columns(begin + k, counts[i], size, steps, 1)
-            if count == 32:
-                total(rows, sums, blocks, columns, place + k, 0.0, 32)
-            elif count == 4:
-                total(rows, sums, blocks, columns, place + k, 0.0, 4)
-            else:
-                total(rows, sums, blocks, columns, place + k, 0.0, 1)
-            k += count
+        total_columns((rows, sums, blocks, 0.0), Columns(begin, counts[i], size, steps, 1), place, k, size)
 
 
 def cuda(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers, width: int) -> None:

@@ -18,8 +18,7 @@ from .parts import (
     Columns,
     KernelSpec,
     Layout,
-    at_most,
-    columns_at_once,
+    columns_of,
     compiled,
     in_turn,
     locate,
@@ -28,6 +27,7 @@ from .parts import (
     scratch,
     total,
     total_by_rows,
+    total_columns,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -39,32 +39,22 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    rows, sums, units = pointer(x), pointer(out), at.cum.size - 1
-    at = pointer(at)
-    count = 64 if width == 64 else columns_at_once(width)  # a row that the registers hold is read as it lies
+    turn = in_turn(at.cum[at.cum.size - 1], width, x.itemsize, at.step)
+    rows, sums, at = pointer(x), pointer(out), pointer(at)
     blocks, four = room(sums), scratch(sums)
-    turn = in_turn(at.cum[units], width, x.itemsize, at.step)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         divisor = 0.0
         if mode != 0:
-            divisor = float(length) if mode == 1 else math.sqrt(length)
+            divisor = float(columns.length) if mode == 1 else math.sqrt(columns.length)
+        given = rows, sums, blocks, divisor
         k = 0
         if width > 64:
-            columns = Columns(first * width, length, width, at.steps, at.step)
             k = total_by_rows(rows, sums, blocks, four, columns, i * width, divisor, turn)
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 64:
-                total(rows, sums, blocks, columns, place, divisor, 64)
-            elif count == 32:
-                total(rows, sums, blocks, columns, place, divisor, 32)
-            elif count == 4:
-                total(rows, sums, blocks, columns, place, divisor, 4)
-            else:
-                total(rows, sums, blocks, columns, place, divisor, 1)
-            k += count
+        if width == 64:  # a row that the registers hold is read as it lies
+            total(given, columns, i * width, 64)
+        else:
+            total_columns(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:

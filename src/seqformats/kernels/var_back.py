@@ -5,7 +5,7 @@
 slope.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -16,12 +16,12 @@ from .parts import (
     Layout,
     alike,
     along,
-    at_most,
+    by_columns,
     centre,
     choose,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -36,19 +36,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, wide
 
 
-@in_lanes
-def slope(
-    x: Array,
-    y: Array,
-    values: Array,
-    out: Array,
-    blocks: Array,
-    columns: Columns,
-    place: int,
-    divisor: float,
-    count: int,
-) -> None:
+@by_columns(most=16)
+def slope(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[place:]`` belongs; `divisor` is negative for the root of a variance."""
+    x, y, values, out, blocks, divisor = given
     mean, length, one = centre(y, blocks, columns, count), columns.length, unknown(1)
     factor, zero = load(x, place, count, blocks), each(blocks, 0.0, count)
     if divisor < 0:
@@ -79,29 +70,19 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    row, items, found, rows = pointer(x), pointer(y), pointer(values), pointer(out)
-    at = pointer(at)
-    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(row)
+    row, items, found, rows, at = pointer(x), pointer(y), pointer(values), pointer(out), pointer(at)
+    blocks = room(row)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        divisor = float(length - ddof)
+        i, columns = columns_of(at, u, width)
+        divisor = float(columns.length - ddof)
         if deviation != 0:
             divisor = -divisor
         k = 0
-        while k < width and length <= ddof:
-            for t in range(length):
-                rows[(first + along(at, t)) * width + k] = 0
+        while k < width and columns.length <= ddof:
+            for t in range(columns.length):
+                rows[item_at(columns, t) + k] = 0
             k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 16:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 16)
-            elif count == 4:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 4)
-            else:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 1)
-            k += count
+        slope((row, items, found, rows, blocks, divisor), columns, i * width, k, width)
 
 
 def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:

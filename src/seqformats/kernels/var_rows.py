@@ -8,7 +8,7 @@ calculates in float64.  On CUDA they are read once, in the dtype of `out`; block
 less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -19,12 +19,12 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    at_most,
+    by_columns,
     centre,
     choose,
+    columns_of,
     compiled,
     each,
-    in_lanes,
     item_at,
     load,
     locate,
@@ -42,11 +42,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.moments import block_moments, moments_of, put_variance, sums_beside, total_of
 
 
-@in_lanes
-def vary(
-    x: Array, out: Array, blocks: Array, columns: Columns, place: int, deviation: int, divisor: float, count: int
-) -> None:
+@by_columns(most=16)
+def vary(given: Any, columns: Columns, place: int, count: int) -> None:
     """The variances of some columns of a sequence to ``out[place:]``; `blocks` is a `room`."""
+    x, out, blocks, deviation, divisor = given
     mean, length, one = centre(x, blocks, columns, count), columns.length, unknown(1)
     sums, squares, zero = each(blocks, 0.0, count), each(blocks, 0.0, count), each(blocks, 0.0, count)
     t = 0
@@ -73,26 +72,16 @@ def vary(
 @compiled
 def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, found = pointer(x), pointer(out)
-    at = pointer(at)
-    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(found)
+    found, at = pointer(out), pointer(at)
+    rows, blocks = pointer(x), room(found)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = columns_of(at, u, width)
         k = 0
-        while k < width and length <= ddof:
+        while k < width and columns.length <= ddof:
             out[i * width + k] = 0
             k += 1
-        divisor = float(length - ddof)
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 16:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 16)
-            elif count == 4:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 4)
-            else:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 1)
-            k += count
+        given = rows, found, blocks, deviation, float(columns.length - ddof)
+        vary(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:

@@ -21,8 +21,8 @@ from .parts import (
     Layout,
     add_block,
     alike,
-    at_most,
-    columns_at_once,
+    by_columns,
+    columns_of,
     compiled,
     each,
     in_lanes,
@@ -52,11 +52,11 @@ def weighed(x: Array, weights: Array, out: Array, columns: Columns, t: int, plac
     return load(x, item_at(columns, t), count, out) * factor
 
 
-@in_lanes
-def weigh(
-    x: Array, weights: Array, out: Array, blocks: Array, columns: Columns, begin: int, place: int, own: int, count: int
-) -> None:
+@by_columns()
+def weigh(given: Any, columns: Columns, place: int, count: int) -> None:
     """The weighted sums of some columns of a sequence to ``out[place:]``, as `total` has them; `blocks` is a `room`."""
+    x, weights, out, blocks, begin, own = given
+    begin += place * own
     sums, length, one = each(out, 0, count), columns.length, unknown(1)
     t = 0
     while length >= 8 and t + 4 <= length:
@@ -92,27 +92,17 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
     rows, factors, sums, masses = pointer(x), pointer(weights), pointer(out), pointer(totals)
-    at = pointer(at)
-    count, blocks = columns_at_once(width), room(sums)
+    at, blocks = pointer(at), room(sums)
     row = width if own else 1  # weights of an item
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            begin = at.cum[i] * row + k * own
-            if count == 32:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 32)
-            elif count == 4:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 4)
-            else:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 1)
-            k += count
+        i, columns = columns_of(at, u, width)
+        length = columns.length
+        given = rows, factors, sums, blocks, at.cum[i] * row - i * width * own, own
+        weigh(given, columns, i * width, 0, width)
         if mode != 0:
             for j in range(row):
                 columns = Columns(at.cum[i] * row + j, length, row, at.steps, 1)
-                total(factors, masses, blocks, columns, i * row + j, 0.0, 1)
+                total((factors, masses, blocks, 0.0), columns, i * row + j, 1)
             for j in range(width):
                 mass = masses[i * row + j * own]
                 sums[i * width + j] = sums[i * width + j] / mass if mass != 0 else 0

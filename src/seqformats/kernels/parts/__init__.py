@@ -8,6 +8,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `moves`     bytes and addresses
 - `objects`   Python objects
 - `heap`      the best of many candidates
+- `drivers`   loops over columns, made of what a kernel does with some
 - `vectors`   the exponential function, and blocks of float32
 - `blocks`    the largest of each block of a row, by limits
 - `lanes`     some columns of a row, in registers
@@ -73,6 +74,7 @@ from .common import (
     put,
     worth,
 )
+from .drivers import by_columns, columns_of
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
@@ -142,7 +144,7 @@ from .record import (
     Table,
     alike,
 )
-from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows
+from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows, total_columns
 from .tiles import (
     Product,
     add_row,
@@ -201,6 +203,7 @@ __all__ = [
     "best_known",
     "best_of_column",
     "beyond",
+    "by_columns",
     "call",
     "candidate_value",
     "centre",
@@ -210,6 +213,7 @@ __all__ = [
     "clear",
     "clear_rows",
     "columns_at_once",
+    "columns_of",
     "compiled",
     "compiled_with_gil",
     "conjugated",
@@ -302,6 +306,7 @@ __all__ = [
     "tanh",
     "total",
     "total_by_rows",
+    "total_columns",
     "turn",
     "unknown",
     "will_read",
