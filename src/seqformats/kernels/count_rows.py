@@ -4,39 +4,14 @@
 there is one, 2 whether there is no other.  NaN is not zero.  An empty sequence gives 0, 0 and 1.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    NUMBERS,
-    STREAMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    along,
-    by_columns,
-    choose,
-    columns_of,
-    compiled,
-    each,
-    item_at,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def answer(found: int, length: int, mode: int) -> int:
     """Answer what `mode` asks for, where so many of `length` items are not zero."""
     if mode == 0:
@@ -44,30 +19,30 @@ def answer(found: int, length: int, mode: int) -> int:
     return int(found != 0) if mode == 1 else int(found == length)
 
 
-@by_columns()
+@p.by_columns()
 def tally(given: Any, columns: Columns, place: int, count: int) -> None:
     """The answers for some columns of a sequence to ``out[place:]``."""
     x, out, mode = given
-    length, unit = columns.length, unknown(1)
-    zero, one = each(length, 0, count), each(length, 1, count)
-    found = each(length, 0, count)
+    length, unit = columns.length, p.unknown(1)
+    zero, one = p.each(length, 0, count), p.each(length, 1, count)
+    found = p.each(length, 0, count)
     t = 0
     while t < length:
-        found = found + choose(nonzero(load(x, item_at(columns, t), count, x)), one, zero)
+        found = found + p.choose(p.nonzero(p.load(x, p.item_at(columns, t), count, x)), one, zero)
         t += unit
     if mode == 1:
-        found = choose(nonzero(found), one, zero)
+        found = p.choose(p.nonzero(found), one, zero)
     elif mode == 2:
-        found = choose(found == each(length, length, count), one, zero)
-    store(out, place, found)
+        found = p.choose(found == p.each(length, length, count), one, zero)
+    p.store(out, place, found)
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    given, at = (pointer(x), pointer(out), mode), pointer(at)
+    given, at = (p.pointer(x), p.pointer(out), mode), p.pointer(at)
     for u in range(lo, hi):
-        i, columns = columns_of(at, u, width)
+        i, columns = p.columns_of(at, u, width)
         if width == 1 and at.step == 1:  # a plain loop, which is made one over vectors
             items = x[columns.begin : columns.begin + columns.length]
             found = 0
@@ -80,11 +55,11 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = natural(gpu.shared.array(128, at.cum.dtype))
+    parts = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -92,11 +67,11 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
             if k < width:
                 t = gpu.threadIdx.y
                 while t < length:
-                    if x[(first + along(at, t)) * width + k] != 0:
+                    if x[(first + p.along(at, t)) * width + k] != 0:
                         found += 1
                     t += gpu.blockDim.y
             parts[place] = found
-            tree_sum(parts, place)
+            p.tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = answer(parts[place], length, mode)
             gpu.syncthreads()  # before the memory is used again
@@ -104,11 +79,11 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "sequences",
-    tuple((kind, made) for made in ("i8", "u1") for kind in (*NUMBERS, *COMPLEX)),
-    STREAMS,
+    tuple((kind, made) for made in ("i8", "u1") for kind in (*p.NUMBERS, *p.COMPLEX)),
+    p.STREAMS,
 )

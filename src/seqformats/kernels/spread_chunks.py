@@ -4,36 +4,21 @@
 other arguments.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    alike,
-    by_columns,
-    compiled,
-    each,
-    load,
-    pointer,
-    store,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from . import parts as p
+from .parts import Array, Columns, Integers
+from .parts.names import gpu
 
 
-@by_columns()
+@p.by_columns()
 def divided(given: Any, columns: Columns, place: int, count: int) -> None:
     """`count` numbers of ``x[place:]`` by `divisor` to where these columns begin."""
     x, out, divisor = given
-    store(out, columns.begin, load(x, place, count, x) / each(x, divisor, count))
+    p.store(out, columns.begin, p.load(x, place, count, x) / p.each(x, divisor, count))
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -46,7 +31,7 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`."""
-    rows, chunks, steps = pointer(x), pointer(out), pointer(cum)
+    rows, chunks, steps = p.pointer(x), p.pointer(out), p.pointer(cum)
     for u in range(lo, hi):
         place, size, divisor = cum[u] * width, (cum[u + 1] - cum[u]) * width, float(counts[u])
         for c in range(first[u], first[u] + counts[u]):
@@ -58,7 +43,7 @@ def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers,
     """All rows of `x`, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
-        u = search(cum, r)
+        u = p.search(cum, r)
         number = x.dtype.type(counts[u])  # an integer would divide in float64
         k = gpu.threadIdx.x
         while k < width:
@@ -68,4 +53,4 @@ def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers,
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

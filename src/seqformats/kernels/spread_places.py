@@ -6,59 +6,37 @@ The others get zeros.
 layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    by_columns,
-    choose,
-    clear,
-    columns_of,
-    compiled,
-    each,
-    item_at,
-    load,
-    pointer,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@by_columns(some=8)
+@p.by_columns(some=8)
 def place(given: Any, columns: Columns, begin: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[begin:]`` and ``places[begin:]`` belong."""
     x, places, out = given
-    length, one = columns.length, unknown(1)
-    row, where = load(x, begin, count, x), load(places, begin, count, places)
+    length, one = columns.length, p.unknown(1)
+    row, where = p.load(x, begin, count, x), p.load(places, begin, count, places)
     t = 0
     while t < length:
-        here = where == each(places, t, count)
-        store(out, item_at(columns, t), choose(here, row, each(x, 0, count)))
+        here = where == p.each(places, t, count)
+        p.store(out, p.item_at(columns, t), p.choose(here, row, p.each(x, 0, count)))
         t += one
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, places: Integers, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, where, rows, at = pointer(x), pointer(places), pointer(out), pointer(at)
+    row, where, rows, at = p.pointer(x), p.pointer(places), p.pointer(out), p.pointer(at)
     for u in range(lo, hi):
-        i, columns = columns_of(at, u, width)
+        i, columns = p.columns_of(at, u, width)
         k = 0
         if width >= 32 and at.step == 1 and columns.length != 0:  # zeros in one go, and then the few items
-            clear(out, columns.begin, columns.length * width * out.itemsize)
+            p.clear(out, columns.begin, columns.length * width * out.itemsize)
             while k < width:
-                rows[item_at(columns, where[i * width + k]) + k] = row[i * width + k]
+                rows[p.item_at(columns, where[i * width + k]) + k] = row[i * width + k]
                 k += 1
         place((row, where, rows), columns, i * width, k, width)
 
@@ -67,7 +45,7 @@ def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
+        i, t, d = p.find(at, r)
         k = gpu.threadIdx.x
         while k < width:
             out[d * width + k] = 0
@@ -77,4 +55,4 @@ def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))
