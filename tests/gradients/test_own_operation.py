@@ -17,6 +17,7 @@ from numba import njit
 
 import seqformats as sf
 from seqformats.arrays import to_host
+from seqformats.kernels import parts as p
 
 # What overflows in an interpreted kernel warns, as in NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
@@ -217,6 +218,21 @@ def test_names_of_a_user_s_come_before_those_of_the_house():
     names = bound(with_names_of_the_house).__globals__
     assert names["exp"] is exp
     assert names["gpu"] is gpu
+
+
+def with_parts(x):
+    return p.natural(x), p.exp(x)
+
+
+def test_parts_and_closures_come_to_a_gpu_with_what_is_there():
+    from seqformats.kernels.parts import gpu
+
+    there, slope = gpu.bound(with_parts).__globals__["p"], p.softmax_slope
+    assert (there.natural, there.exp) == (gpu.natural, gpu.exp)
+    assert p.natural is None
+    held = gpu.bound(lambda x: slope(x)).__closure__[0].cell_contents
+    assert held is not slope
+    assert held.__name__ == "softmax_slope"
 
 
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked])

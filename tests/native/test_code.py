@@ -491,7 +491,7 @@ def test_the_cache_can_be_turned_off(tmp_path):
 
 
 @compiled_only
-@pytest.mark.parametrize("file", ["kernels/parts/common.py", "layout.py", "beam/rows.py", "kernels/check_lengths.py"])
+@pytest.mark.parametrize("file", ["kernels/parts/drivers.py", "layout.py", "beam/rows.py", "kernels/check_lengths.py"])
 def test_an_edit_of_what_kernels_are_made_of_is_seen(tmp_path, file):
     env = {"PYTHONPATH": str(copy_of_the_source(tmp_path / "src")), "PYTHONDONTWRITEBYTECODE": "1"}
     cache = tmp_path / "cache"

@@ -3,15 +3,12 @@
 ``x (n,)``, ``out (n + 1,)`` int64.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, KernelSpec, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
     """All of them, in one unit."""
     out[0] = 0
@@ -24,7 +21,7 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
 
     See Hillis and Steele, "Data parallel algorithms", 1986.
     """
-    sums = natural(gpu.shared.array(128, out.dtype))
+    sums = p.natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     size = x.size if gpu.blockIdx.x == 0 else 0
     before = out.dtype.type(0)
@@ -55,4 +52,4 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
         begin += 8 * threads
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))

@@ -6,17 +6,13 @@ the length.
 """
 
 import math
-from typing import TYPE_CHECKING
 
-from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from, put_total
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
@@ -35,23 +31,23 @@ def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, widt
     """All sequences, a thread a column of each; sixteen pieces are on their way at a time."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
-        k = first_column()
+        k = p.first_column()
         while k < width:
             total = x.dtype.type(0)
             place, end = pieces[i] * width + k, pieces[i + 1] * width
             while place + 15 * width < end:
-                a, b, c, d, e, f, g, h = eight_from(x, place, width)
-                j, m, n, o, p, q, r, s = eight_from(x, place + 8 * width, width)
+                a, b, c, d, e, f, g, h = p.eight_from(x, place, width)
+                j, m, n, o, spot, q, r, s = p.eight_from(x, place + 8 * width, width)
                 total = (((((((total + a) + b) + c) + d) + e) + f) + g) + h
-                total = (((((((total + j) + m) + n) + o) + p) + q) + r) + s
+                total = (((((((total + j) + m) + n) + o) + spot) + q) + r) + s
                 place += 16 * width
             while place < end:
                 total += x[place]
                 place += width
-            put_total(out, i * width + k, total, rows[i + 1] - rows[i], mode)
-            k += columns_of_grid()
+            p.put_total(out, i * width + k, total, rows[i + 1] - rows[i], mode)
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-_IN_WIDE = tuple(("f8" if kind[0] == "f" else to, to) for kind, to in SUMS)
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple(dict.fromkeys((*_IN_WIDE, ("f8", "f8")))))
+_IN_WIDE = tuple(("f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple(dict.fromkeys((*_IN_WIDE, ("f8", "f8")))))

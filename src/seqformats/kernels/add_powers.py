@@ -5,17 +5,13 @@
 """
 
 import math
-from typing import TYPE_CHECKING
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from, rescaling
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, wide
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
@@ -35,39 +31,39 @@ def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers,
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         first, end = pieces[i] * width, pieces[i + 1] * width
-        k = first_column()
+        k = p.first_column()
         while k < width and first < end:
             best = tops[first + k]
             place = first + k
             while place + 7 * width < end:
-                a, b, c, d, e, f, g, h = eight_from(tops, place, width)
+                a, b, c, d, e, f, g, h = p.eight_from(tops, place, width)
                 best = max(best, max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h))))
                 place += 8 * width
             while place < end:
                 best = max(best, tops[place])
                 place += width
-            powers = wide(tops.dtype.type(0))
+            powers = p.wide(tops.dtype.type(0))
             place = first + k
             while place + 7 * width < end:
-                a, b, c, d, e, f, g, h = eight_from(tops, place, width)
-                j, m, n, o, p, q, r, s = eight_from(totals, place, width)
-                powers += wide(j * rescaling(tops, a, best))
-                powers += wide(m * rescaling(tops, b, best))
-                powers += wide(n * rescaling(tops, c, best))
-                powers += wide(o * rescaling(tops, d, best))
-                powers += wide(p * rescaling(tops, e, best))
-                powers += wide(q * rescaling(tops, f, best))
-                powers += wide(r * rescaling(tops, g, best))
-                powers += wide(s * rescaling(tops, h, best))
+                a, b, c, d, e, f, g, h = p.eight_from(tops, place, width)
+                j, m, n, o, spot, q, r, s = p.eight_from(totals, place, width)
+                powers += p.wide(j * p.rescaling(tops, a, best))
+                powers += p.wide(m * p.rescaling(tops, b, best))
+                powers += p.wide(n * p.rescaling(tops, c, best))
+                powers += p.wide(o * p.rescaling(tops, d, best))
+                powers += p.wide(spot * p.rescaling(tops, e, best))
+                powers += p.wide(q * p.rescaling(tops, f, best))
+                powers += p.wide(r * p.rescaling(tops, g, best))
+                powers += p.wide(s * p.rescaling(tops, h, best))
                 place += 8 * width
             while place < end:
-                powers += wide(totals[place] * rescaling(tops, tops[place], best))
+                powers += p.wide(totals[place] * p.rescaling(tops, tops[place], best))
                 place += width
             top[i * width + k] = best
             found = total.dtype.type(powers)
             total[i * width + k] = found + (found - found)
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 4))

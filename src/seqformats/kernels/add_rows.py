@@ -5,28 +5,16 @@ sequence in `out`, which lies as `at` says, in blocks, and begins with zeros.  W
 order, float32 in the float64 of `out`.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, wide
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, cum: Integers, places: Integers, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
-        _, first, _ = locate(at, i)
+        _, first, _ = p.locate(at, i)
         for r in range(cum[i], cum[i + 1]):
             d = (first + places[r]) * width
             total = out[d : d + width]
@@ -39,13 +27,13 @@ def cuda(x: Array, out: Array, at: Layout, cum: Integers, places: Integers, widt
     """All sequences, a thread a column of each, so that rows are added in their order."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
-        _, first, _ = locate(at, i)
-        k = first_column()
+        _, first, _ = p.locate(at, i)
+        k = p.first_column()
         while k < width:
             for r in range(cum[i], cum[i + 1]):
-                out[(first + places[r]) * width + k] += wide(x[r * width + k])
-            k += columns_of_grid()
+                out[(first + places[r]) * width + k] += p.wide(x[r * width + k])
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", "f8"), ("f8", "f8")))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", "f8"), ("f8", "f8")))

@@ -11,10 +11,10 @@ rows and the most wanted candidates of a beam).  Where a row is bad nothing has 
 """
 
 from ..beam.rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Tree
-from .parts import KernelSpec, advance, compiled
+from . import parts as p
 
 
-@compiled
+@p.compiled
 def cpu(
     candidates: Candidates,
     before: Rows,
@@ -26,8 +26,8 @@ def cpu(
     steps: int,
 ) -> tuple[int, int, int, int, int, int]:
     """All beams; so many steps have been made after this one."""
-    told: tuple[int, int, int, int, int, int] = advance(candidates, before, live, beams, finished, tree, terms, steps)
+    told: tuple[int, int, int, int, int, int] = p.advance(candidates, before, live, beams, finished, tree, terms, steps)
     return told
 
 
-KERNEL = KernelSpec(cpu, takes=((*("f4",) * 5, "f8", *("f4",) * 3),))
+KERNEL = p.KernelSpec(cpu, takes=((*("f4",) * 5, "f8", *("f4",) * 3),))

@@ -7,52 +7,36 @@ both compare many columns at once.
 looked for where `least` is 0, else the least.  NaN is beyond every number.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    beyond,
-    compiled,
-    item_at,
-    locate,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_at, some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Integers, at: Layout, least: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             where = -1
             for t in range(length):
-                if t == 0 or beyond(x[item_at(columns, t)], x[item_at(columns, where)], least):
+                if t == 0 or p.beyond(x[p.item_at(columns, t)], x[p.item_at(columns, where)], least):
                     where = t
             out[i * width + k] = where
 
 
-@shared
+@p.shared
 def first_of_two(a: Any, i: int, b: Any, j: int, least: int) -> Any:
     """The better one of two items, of equal ones the first, and its place."""
-    if beyond(b, a, least):
+    if p.beyond(b, a, least):
         return b, j
     return a, i
 
 
-@shared
+@p.shared
 def first_of_eight(best: Any, where: int, eight: Any, t: int, by: int, least: int) -> Any:
     """Choose between the best so far and eight that come behind, which stand at t and every so many places on."""
     a, b, c, d, e, f, g, h = eight
@@ -66,23 +50,23 @@ def first_of_eight(best: Any, where: int, eight: Any, t: int, by: int, least: in
     return first_of_two(best, where, a, i, least)
 
 
-@shared
+@p.shared
 def first_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
     """The best of every so many items of a column from t on, and its place; `least` is a constant.
 
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
-    best, where = x[item_at(columns, 0)], 0
+    best, where = x[p.item_at(columns, 0)], 0
     while t + 15 * by < columns.length:  # all on their way at a time
-        eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
+        eight, more = p.eight_at(x, columns, t, by), p.eight_at(x, columns, t + 8 * by, by)
         best, where = first_of_eight(best, where, eight, t, by, least)
         best, where = first_of_eight(best, where, more, t + 8 * by, by, least)
         t += 16 * by
     while t + 7 * by < columns.length:
-        best, where = first_of_eight(best, where, eight_at(x, columns, t, by), t, by, least)
+        best, where = first_of_eight(best, where, p.eight_at(x, columns, t, by), t, by, least)
         t += 8 * by
     while t < columns.length:
-        a, b, c, d = some_of(x, columns, t, by, best)  # in place of those behind the end the best, which stays
+        a, b, c, d = p.some_of(x, columns, t, by, best)  # in place of those behind the end the best, which stays
         best, where = first_of_two(best, where, a, t, least)
         best, where = first_of_two(best, where, b, t + by, least)
         best, where = first_of_two(best, where, c, t + 2 * by, least)
@@ -91,7 +75,7 @@ def first_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> An
     return best, where
 
 
-@shared
+@p.shared
 def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
     """Find the first of the best of a column, where `least` is a number: each loop compares one way."""
     if least:
@@ -101,12 +85,12 @@ def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> 
 
 def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    values = natural(gpu.shared.array(128, x.dtype))
-    places = natural(gpu.shared.array(128, out.dtype))
+    values = p.natural(gpu.shared.array(128, x.dtype))
+    places = p.natural(gpu.shared.array(128, out.dtype))
     own = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -122,7 +106,7 @@ def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
                 if gpu.threadIdx.y < half and length != 0 and k < width:
                     other = own + half * gpu.blockDim.x
                     a, b = values[own], values[other]
-                    if beyond(b, a, least) or (places[other] < places[own] and not beyond(a, b, least)):
+                    if p.beyond(b, a, least) or (places[other] < places[own] and not p.beyond(a, b, least)):
                         values[own] = b
                         places[own] = places[other]
                 gpu.syncthreads()
@@ -135,18 +119,18 @@ def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
 
 def short(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             where = -1
             if length != 0:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
                 _, where = first_of_column(x, columns, 0, 1, least)
             out[i * width + k] = where
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind,) for kind in NUMBERS), short=short)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind,) for kind in p.NUMBERS), short=short)

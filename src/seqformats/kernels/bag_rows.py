@@ -148,7 +148,7 @@ def cpu(
     blocks = room(totals)
     if mode != 0 and weighted != 0:
         for i in range(lo, hi):
-            total(weights, totals, blocks, Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 0.0, 1)
+            total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
     most = lanes_for(width, width)
     few = lanes_for(width % most, most)
     begin = lo

@@ -4,17 +4,12 @@
 1,)`` is how many there are before each sequence.  `back` is 1 for the way from the end.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, alike, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, pieces: Integers, back: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`, number by number."""
     for i in range(lo, hi):
@@ -32,12 +27,12 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         count, by = pieces[i + 1] - pieces[i], (1 - 2 * back) * width
-        k = first_column()
+        k = p.first_column()
         while k < width:
             total = out.dtype.type(-0.0)
             place = (pieces[i] + (count - 1) * back) * width + k
             for _ in range(count >> 3):
-                a, b, c, d, e, f, g, h = eight_from(x, place, by)
+                a, b, c, d, e, f, g, h = p.eight_from(x, place, by)
                 out[place] = total
                 total += a
                 out[place + by] = total
@@ -60,9 +55,9 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
                 out[place] = total
                 total += value
                 place += by
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-_WIDE = dict.fromkeys("f8" if kind[0] == "f" else to for kind, to in SUMS)
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(_WIDE, 2))
+_WIDE = dict.fromkeys("f8" if kind[0] == "f" else to for kind, to in p.SUMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(_WIDE, 2))

@@ -12,58 +12,42 @@ of a row.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..beam.rows import Apart, Limits, Lists, RowWork, Scores, Wanted
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Singles,
-    alike,
-    choose_candidates,
-    compiled,
-    limited,
-    shared,
-    worth,
-)
-from .parts.columns import LARGEST
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from
-    from .parts.gpu import bits_of, float_of, gpu, greater, ln, natural, quick_exp
-    from .parts.keys import added_group, came_last, candidate_key, merge_rows, ranked, tree_powers, value_of_key
+from . import parts as p
+from .parts import Array, Integers, Singles
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     scores: Scores, out: Lists, work: Singles, limits: Limits, wanted: Wanted, width: int, lo: int, hi: int
 ) -> None:
     """Beams `lo` to `hi`, as `best_tokens` has them."""
     apart = Apart(wanted.begin[:0], wanted.end[:0], wanted.begin[:0])  # nothing
     for b in range(lo, hi):
-        choose_candidates(scores, out, work, limits, wanted, apart, b, width)
+        p.choose_candidates(scores, out, work, limits, wanted, apart, b, width)
 
 
-@shared
+@p.shared
 def eight_joined(top: Any, total: Any, eight: Any) -> Any:
     """The largest score so far, or the least float32, and the sum of exponentials below it, with eight more.
 
     The sum becomes NaN with a score that is NaN or +inf, and stays it.
     """
     a, b, c, d, e, f, g, h = eight
-    high = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
-    best = greater(top, high)
-    total = total * quick_exp(top - best)
-    total += (quick_exp(a - best) + quick_exp(b - best)) + (quick_exp(c - best) + quick_exp(d - best))
-    total += (quick_exp(e - best) + quick_exp(f - best)) + (quick_exp(g - best) + quick_exp(h - best))
+    high = p.greater(p.greater(p.greater(a, b), p.greater(c, d)), p.greater(p.greater(e, f), p.greater(g, h)))
+    best = p.greater(top, high)
+    total = total * p.quick_exp(top - best)
+    total += (p.quick_exp(a - best) + p.quick_exp(b - best)) + (p.quick_exp(c - best) + p.quick_exp(d - best))
+    total += (p.quick_exp(e - best) + p.quick_exp(f - best)) + (p.quick_exp(g - best) + p.quick_exp(h - best))
     return best, total
 
 
-@shared
+@p.shared
 def up_to_eight(x: Array, row: int, k: int, end: int, by: int) -> Any:
     """Every so many scores of a row from the k-th on, and -inf in place of those behind the end."""
     none = np.float32(-math.inf)
@@ -77,14 +61,14 @@ def up_to_eight(x: Array, row: int, k: int, end: int, by: int) -> Any:
     return a, b, c, d, e, f, g, none
 
 
-@shared
+@p.shared
 def one_joined(top: Any, total: Any, score: Any) -> Any:
     """Join one score more."""
-    best = greater(top, score)
-    return best, total * quick_exp(top - best) + quick_exp(score - best)
+    best = p.greater(top, score)
+    return best, total * p.quick_exp(top - best) + p.quick_exp(score - best)
 
 
-@shared
+@p.shared
 def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: Any, at: int, width: int) -> None:
     """Write what is to be known of the groups of some chunks of a row, from place `at` of the results on.
 
@@ -95,7 +79,7 @@ def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: An
     chunk, stop = chunks
     lanes = gpu.blockDim.x
     me = gpu.threadIdx.x
-    least = x.dtype.type(-LARGEST)
+    least = x.dtype.type(-p.LARGEST)
     row = r * width
     while chunk < stop:
         k = chunk * lanes * 32 + me
@@ -103,10 +87,10 @@ def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: An
         top = least
         total = x.dtype.type(0)
         if form != 2 and k + 7 * lanes < end:
-            eight = eight_from(x, row + k, lanes)
+            eight = p.eight_from(x, row + k, lanes)
             k += 8 * lanes
             while k + 7 * lanes < end:
-                ahead = eight_from(x, row + k, lanes)
+                ahead = p.eight_from(x, row + k, lanes)
                 top, total = eight_joined(top, total, eight)
                 eight = ahead
                 k += 8 * lanes
@@ -116,18 +100,18 @@ def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: An
         while form == 2 and k < end:
             score = x[row + k]
             if score < math.inf:  # what is bad stays so
-                score = limited(score, k, r, limits)
+                score = p.limited(score, k, r, limits)
             top, total = one_joined(top, total, score)
             k += lanes
         if total == 0:  # which no power beside the largest score leaves
             top = x.dtype.type(-math.inf)
         if not total < math.inf:
             total = x.dtype.type(math.inf)
-        out[at + chunk * lanes + me] = bits_of(top) << 32 | bits_of(total)
+        out[at + chunk * lanes + me] = p.bits_of(top) << 32 | p.bits_of(total)
         chunk += 1
 
 
-@shared
+@p.shared
 def token_in(named: Integers, hot: int, k: int, size: int, width: int) -> Any:
     """The k-th of `size` tokens of the named groups, or of all if these are too many; `width` where there is none."""
     if k >= size:
@@ -138,7 +122,7 @@ def token_in(named: Integers, hot: int, k: int, size: int, width: int) -> Any:
     return min((chunk * 32 + (k & 31)) * threads + (g - chunk * threads), width)
 
 
-@shared
+@p.shared
 def choose_of_row(
     scores: Scores, out: Integers, limits: Limits, wanted: Wanted, room: Any, r: int, of_row: Any, width: int
 ) -> Any:
@@ -175,13 +159,13 @@ def choose_of_row(
     while g + 3 * threads < groups:
         i, j = out[first + g], out[first + g + threads]
         k, m = out[first + g + 2 * threads], out[first + g + 3 * threads]
-        top, total = added_group(top, total, i)
-        top, total = added_group(top, total, j)
-        top, total = added_group(top, total, k)
-        top, total = added_group(top, total, m)
+        top, total = p.added_group(top, total, i)
+        top, total = p.added_group(top, total, j)
+        top, total = p.added_group(top, total, k)
+        top, total = p.added_group(top, total, m)
         g += 4 * threads
     while g < groups:
-        top, total = added_group(top, total, out[first + g])
+        top, total = p.added_group(top, total, out[first + g])
         g += threads
     leader = top
     largest[me] = top
@@ -189,7 +173,7 @@ def choose_of_row(
     if me == 0:
         named[0] = 0
         named[1] = 0
-    tree_powers(largest, sums, threads)
+    p.tree_powers(largest, sums, threads)
     top = largest[0]
     total = sums[0]
     good = total < infinite  # NaN is not
@@ -197,7 +181,7 @@ def choose_of_row(
     if form == 1 or not top > -infinite:
         top = x.dtype.type(0)
     else:
-        log = ln(total)
+        log = p.ln(total)
     log_of = (top, log)
     gpu.syncthreads()
     leader = ((leader - top) - log) + before
@@ -216,15 +200,15 @@ def choose_of_row(
         while t < threads:
             best_leader = max(best_leader, sums[t])
             t += leaders
-        keys[me] = candidate_key(best_leader, me)
+        keys[me] = p.candidate_key(best_leader, me)
     gpu.syncthreads()
-    if me < leaders and ranked(keys, leaders, keys[me]) == limit - 1:
-        largest[0] = value_of_key(keys[me])
+    if me < leaders and p.ranked(keys, leaders, keys[me]) == limit - 1:
+        largest[0] = p.value_of_key(keys[me])
     gpu.syncthreads()
     bar = largest[0]
     g = me if good and limit > 0 and leader >= bar and leader > -infinite else groups
     while g < groups:
-        if ((float_of(out[first + g] >> 32) - top) - log) + before >= bar:
+        if ((p.float_of(out[first + g] >> 32) - top) - log) + before >= bar:
             place = gpu.atomic.add(named, 0, 1)
             if place < 252:
                 named[4 + place] = g
@@ -243,9 +227,9 @@ def choose_of_row(
         following = token_in(named, hot, mine, size, width)
         another = x[row + following] if following < width else infinite  # on its way meanwhile
         if token < width:
-            value = worth(scores, score, token, r, log_of, limits)
+            value = p.worth(scores, score, token, r, log_of, limits)
             if value >= bar and value > -infinite:
-                keys[gpu.atomic.add(named, 1, 1)] = candidate_key(value, token)
+                keys[gpu.atomic.add(named, 1, 1)] = p.candidate_key(value, token)
         token, score = following, another
         at += step
         gpu.syncthreads()
@@ -254,12 +238,12 @@ def choose_of_row(
         if found > 64 or at >= size:  # keep the best in their order
             k = me
             while k < found:
-                best[ranked(keys, found, keys[k])] = keys[k]
+                best[p.ranked(keys, found, keys[k])] = keys[k]
                 k += threads
             gpu.syncthreads()
             found = min(found, limit)
             if found == limit:
-                bar = max(bar, value_of_key(best[limit - 1]))
+                bar = max(bar, p.value_of_key(best[limit - 1]))
             k = me
             while k < found:
                 keys[k] = best[k]
@@ -280,11 +264,11 @@ def cuda(scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: W
     """All rows, a block for each two chunks, of which the last one of a row has some groups for each thread."""
     rows = scores.running.size
     counters, by_beams, _, _, of_rows, places, counts, rest = work
-    largest = natural(gpu.shared.array(256, scores.items.dtype))
-    sums = natural(gpu.shared.array(256, scores.items.dtype))
-    keys = natural(gpu.shared.array(256, out.dtype))
-    best = natural(gpu.shared.array(256, out.dtype))
-    named = natural(gpu.shared.array(256, np.int32))  # four numbers, and then the groups
+    largest = p.natural(gpu.shared.array(256, scores.items.dtype))
+    sums = p.natural(gpu.shared.array(256, scores.items.dtype))
+    keys = p.natural(gpu.shared.array(256, out.dtype))
+    best = p.natural(gpu.shared.array(256, out.dtype))
+    named = p.natural(gpu.shared.array(256, np.int32))  # four numbers, and then the groups
     begin, end, most = wanted
     threads = gpu.blockDim.x
     chunks: Any = np.int64(np.uint32(width + threads * 32 - 1) // np.uint32(threads * 32))
@@ -300,7 +284,7 @@ def cuda(scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: W
             if begin[b] >= end[b]:
                 out[b] = 0
             b += threads
-        whole = came_last(counters, r, pairs, named)
+        whole = p.came_last(counters, r, pairs, named)
         if whole:
             room = largest, sums, keys, best, named
             of_row = places, of_rows + r * places, counts + r, groups, chunks * threads
@@ -308,10 +292,10 @@ def cuda(scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: W
             first, last, to = r, r + 1, r
             if by_beams != 0 and own >= 0:
                 first, last, to, limit = begin[own], end[own], own, most[own]
-            merges = came_last(counters, rows + own, last - first, named) and (by_beams == 0 or own >= 0)
+            merges = p.came_last(counters, rows + own, last - first, named) and (by_beams == 0 or own >= 0)
             if merges:
-                merge_rows(work, out, keys, named, (first, last, 0), limit, to, width)
+                p.merge_rows(work, out, keys, named, (first, last, 0), limit, to, width)
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "scores", alike(("f4",), 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "scores", p.alike(("f4",), 5))

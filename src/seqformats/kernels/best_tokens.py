@@ -17,32 +17,17 @@ turns the scores of each row into log-probabilities; a block is 16 up to a width
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..beam.rows import Apart, Limits, Lists, RowWork, Scores, Wanted
-from .parts import (
-    CALCULATES,
-    Integers,
-    KernelSpec,
-    Singles,
-    alike,
-    choose_candidates,
-    compiled,
-    exp,
-    limited,
-    place_of,
-    shared,
-    worth,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, ln, natural
-    from .parts.keys import came_last, candidate_key, merge_rows, ranked, tree_powers
+from . import parts as p
+from .parts import Integers, Singles
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     scores: Scores,
     out: Lists,
@@ -56,26 +41,26 @@ def cpu(
 ) -> None:
     """Beams `lo` to `hi`."""
     for b in range(lo, hi):
-        choose_candidates(scores, out, work, limits, wanted, apart, b, width)
+        p.choose_candidates(scores, out, work, limits, wanted, apart, b, width)
 
 
-@shared
+@p.shared
 def joined(top: Any, total: Any, value: Any, token: int, r: int, form: int, limits: Limits) -> Any:
     """The largest score so far, and the sum of exponentials below it, with another score; infinite where it is bad."""
     none = limits.factors.dtype.type(-math.inf)
     if value != value or value == -none:
         total = -none
     if form == 2:
-        value = limited(value, token, r, limits)
+        value = p.limited(value, token, r, limits)
     if form != 1 and value > top:
-        total = total * exp(top - value) + limits.factors.dtype.type(1)
+        total = total * p.exp(top - value) + limits.factors.dtype.type(1)
         top = value
     elif form != 1 and value > none:
-        total += exp(value - top)
+        total += p.exp(value - top)
     return top, total
 
 
-@shared
+@p.shared
 def key_above(
     least: int,
     scores: Scores,
@@ -89,14 +74,14 @@ def key_above(
     hi: int,
 ) -> Any:
     """The key of a token with this score, if that is more than `least`, and none of those aside; else `least`."""
-    value = worth(scores, value, token, r, log, limits)
-    key = candidate_key(value, token)
-    if value > -math.inf and key > least and place_of(aside, lo, hi, token) < 0:
+    value = p.worth(scores, value, token, r, log, limits)
+    key = p.candidate_key(value, token)
+    if value > -math.inf and key > least and p.place_of(aside, lo, hi, token) < 0:
         return key
     return least
 
 
-@shared
+@p.shared
 def put_in_list(list: Integers, begin: int, found: int, limit: int, key: int, least: int) -> int:
     """Put a key above `least` in a list of `found`, best first, of at most `limit`; how many there are then."""
     if key > least and (found < limit or key > list[begin + limit - 1]):
@@ -125,16 +110,16 @@ def cuda(
     rows = running.size
     beams = begin.size
     parts = 2 if apart.begin.size != 0 else 1
-    largest = natural(gpu.shared.array(256, x.dtype))
-    sums = natural(gpu.shared.array(256, x.dtype))
-    keys = natural(gpu.shared.array(256, out.dtype))
-    floors = natural(gpu.shared.array(256, out.dtype))
-    told = natural(gpu.shared.array(256, np.int32))  # two of `came_last` and `merge_rows`, then four of the row
+    largest = p.natural(gpu.shared.array(256, x.dtype))
+    sums = p.natural(gpu.shared.array(256, x.dtype))
+    keys = p.natural(gpu.shared.array(256, out.dtype))
+    floors = p.natural(gpu.shared.array(256, out.dtype))
+    told = p.natural(gpu.shared.array(256, np.int32))  # two of `came_last` and `merge_rows`, then four of the row
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
     works = me < threads
     infinite = x.dtype.type(math.inf)
-    none = candidate_key(-infinite, 0xFFFFFFFF)
+    none = p.candidate_key(-infinite, 0xFFFFFFFF)
     home = rest + gpu.blockIdx.x * min(places, 128) * places
     r = gpu.blockIdx.x
     if me == 0:
@@ -177,7 +162,7 @@ def cuda(
             k += threads
         largest[me] = top
         sums[me] = total
-        tree_powers(largest, sums, threads)
+        p.tree_powers(largest, sums, threads)
         top = largest[0]
         total = sums[0]
         good = total < infinite  # NaN is not
@@ -185,7 +170,7 @@ def cuda(
         if form == 1 or not top > -infinite:
             top = x.dtype.type(0)
         else:
-            log = ln(total)
+            log = p.ln(total)
         log_of = (top, log)
         for part in range(parts):
             size = width if part == 0 else hi - lo
@@ -209,7 +194,7 @@ def cuda(
             keys[me] = best
             floors[me] = none
             gpu.syncthreads()
-            rank = ranked(keys, min(threads, size), best)
+            rank = p.ranked(keys, min(threads, size), best)
             chosen = rank < limit and best > none
             if chosen and rank == limit - 1:
                 floors[0] = best - 1
@@ -276,12 +261,12 @@ def cuda(
         if by_beams != 0 and own >= 0:
             first, last, to, shift = begin[own], end[own], own, beams
             limit = most[own]
-        merges = came_last(counters, rows + own, last - first, told) and (by_beams == 0 or own >= 0)
+        merges = p.came_last(counters, rows + own, last - first, told) and (by_beams == 0 or own >= 0)
         if merges:
             for part in range(parts):
                 before = part * rows
                 of = first + before, last + before, before
-                merge_rows(work, out, keys, told, of, limit, part * shift + to, width)
+                p.merge_rows(work, out, keys, told, of, limit, part * shift + to, width)
         if me == 0:
             told[2] = 0
             told[3] = -1
@@ -289,4 +274,4 @@ def cuda(
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "scores", alike(("f4",), 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "scores", p.alike(("f4",), 5))

@@ -4,27 +4,17 @@
 itself and what comes before it.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    clear,
-    compiled,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(out: Array, cum: Integers, causal: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; `width` is the number of rows."""
     for i in range(lo, hi):
         for r in range(cum[i], cum[i + 1]):
-            clear(out, r * width, width)
+            p.clear(out, r * width, width)
             part = out[r * width + cum[i] : r * width + (r + 1 if causal else cum[i + 1])]
             for k in range(part.size):
                 part[k] = 1
@@ -34,7 +24,7 @@ def cuda(out: Array, cum: Integers, causal: int, width: int) -> None:
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < width:
-        i = search(cum, r)
+        i = p.search(cum, r)
         end = r + 1 if causal else cum[i + 1]
         k = gpu.threadIdx.x
         while k < width:
@@ -43,4 +33,4 @@ def cuda(out: Array, cum: Integers, causal: int, width: int) -> None:
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (("u1",),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("u1",),))

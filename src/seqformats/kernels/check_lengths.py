@@ -1,14 +1,10 @@
 """Check lengths, and add up their offsets."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(lengths: Integers, offsets: Integers, rows: int) -> int:
     """Write ``offsets (n + 1,)``; return the longest length, or ``-1 - i`` where it is negative or goes past `rows`."""
     total = 0
@@ -20,8 +16,8 @@ def cpu(lengths: Integers, offsets: Integers, rows: int) -> int:
             return -1 - i
         total += length
         offsets[i + 1] = total
-        longest = at_least(longest, length)
+        longest = p.at_least(longest, length)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -1,14 +1,10 @@
 """Check offsets, and find the lengths."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(offsets: Integers, lengths: Integers) -> int:
     """Write ``lengths (n,)``; return the longest, or ``-1 - i`` where offset i falls (or offset 0 is not 0)."""
     longest = 0
@@ -19,8 +15,8 @@ def cpu(offsets: Integers, lengths: Integers) -> int:
         if offsets[i + 1] < offsets[i]:
             return -2 - i
         lengths[i] = offsets[i + 1] - offsets[i]
-        longest = at_least(longest, lengths[i])
+        longest = p.at_least(longest, lengths[i])
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

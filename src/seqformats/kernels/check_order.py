@@ -1,13 +1,10 @@
 """Check that lengths, indices and step sizes of a time-major batch fit, and derive the rest."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(sorted_lengths: Integers, indices: Integers, size_at_t: Integers, lengths: Integers, steps: Integers) -> int:
     """Write ``lengths (n,)`` in the caller's order and ``steps (t + 1,)``, the first row of each step without padding.
 
@@ -35,4 +32,4 @@ def cpu(sorted_lengths: Integers, indices: Integers, size_at_t: Integers, length
     return 0
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

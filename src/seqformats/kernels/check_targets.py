@@ -4,21 +4,20 @@
 `ignores` is 1), or, where one is neither that nor from 0 to ``classes - 1``, -1 less the place of the first such.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import CALCULATES, STREAMS, Array, Integers, KernelSpec, Layout, along, compiled, locate, shared
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
-
-@shared
+@p.shared
 def counted(y: Array, at: Layout, classes: int, ignore: int, ignores: int, u: int) -> Any:
     """The sequence of a unit, and its number."""
-    i, first, length = locate(at, u)
+    i, first, length = p.locate(at, u)
     count = 0
     for t in range(length):
-        target = y[first + along(at, t)]
+        target = y[first + p.along(at, t)]
         if ignores == 0 or target != ignore:
             if target < 0 or target >= classes:
                 return i, -1 - t
@@ -26,7 +25,7 @@ def counted(y: Array, at: Layout, classes: int, ignore: int, ignores: int, u: in
     return i, count
 
 
-@compiled
+@p.compiled
 def cpu(
     y: Array,
     out: Integers,
@@ -53,12 +52,12 @@ def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "units",
     tuple((kind,) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4")),
-    STREAMS,
+    p.STREAMS,
     rare=True,
 )

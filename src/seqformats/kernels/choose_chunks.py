@@ -4,24 +4,12 @@ Row r of the sequences is in column k row ``rows[r * width + k]`` of the chunks,
 chunks and `out` the sequences; with `back` 1 the other way round, and then `out` is zero before.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    compiled,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, rows: Integers, out: Array, back: int, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi` of the sequences."""
     for r in range(lo, hi):
@@ -38,7 +26,7 @@ def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
     """All rows of the sequences, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r * width < rows.size:
-        k = first_column()
+        k = p.first_column()
         while k < width:
             d = r * width + k
             place = rows[d] * width + k
@@ -49,8 +37,8 @@ def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
                 out[d] = x[place]
             else:
                 out[d] = 0
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(NUMBERS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.NUMBERS, 2))

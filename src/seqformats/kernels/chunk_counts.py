@@ -1,14 +1,10 @@
 """Count the chunks of sequences, and find where those of each begin among all."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(lengths: Integers, size: int, step: int, full: int, table: Integers) -> int:
     """Write the numbers into ``table (2 * n + 1,)``, behind them their offsets; returns the greatest of them.
 
@@ -31,8 +27,8 @@ def cpu(lengths: Integers, size: int, step: int, full: int, table: Integers) -> 
         total += count
         table[i] = count
         table[n + 1 + i] = total
-        longest = at_least(longest, count)
+        longest = p.at_least(longest, count)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

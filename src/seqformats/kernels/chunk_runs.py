@@ -1,15 +1,10 @@
 """Find where the chunks of every sequence begin, and how long they are."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    at_most,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(offsets: Integers, chunks: Integers, size: int, step: int, back: int, table: Integers) -> int:
     """Write one after the other into ``table (4 * k + 1,)``: their lengths, offsets, places in the sequence, and rows.
 
@@ -26,16 +21,16 @@ def cpu(offsets: Integers, chunks: Integers, size: int, step: int, back: int, ta
         start = 0
         for c in range(chunks[i], chunks[i + 1]):
             if back and length - start < size:
-                start = at_least(length - size, 0)
-            count = at_most(length - start, size)
+                start = p.at_least(length - size, 0)
+            count = p.at_most(length - start, size)
             total += count
             table[c] = count
             table[k + 1 + c] = total
             table[2 * k + 1 + c] = start
             table[3 * k + 1 + c] = offsets[i] + start
-            longest = at_least(longest, count)
+            longest = p.at_least(longest, count)
             start += step
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

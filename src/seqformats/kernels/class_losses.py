@@ -10,30 +10,15 @@ Powers of float32 are added up by 128, and these sums in float64; on CUDA by 8.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    compiled,
-    locate,
-    powers_of_any,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import exp, gpu, ln, natural, wide
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Integers,
@@ -51,16 +36,16 @@ def cpu(
     """Units `lo` to `hi`."""
     own, smoothing, share = factors[0], factors[1], factors[2]
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for t in range(length):
-            r = first + along(at, t)
+            r = first + p.along(at, t)
             if ignores != 0 and y[r] == ignore:
                 out[r] = 0
                 kept[2 * r] = 0
                 kept[2 * r + 1] = 0
                 continue
             begin = r * width
-            top, total = powers_of_any(x, begin, width, kept)
+            top, total = p.powers_of_any(x, begin, width, kept)
             log = np.log(total)
             kept[2 * r] = top
             kept[2 * r + 1] = log
@@ -92,13 +77,13 @@ def cuda(
     width: int,
 ) -> None:
     """All items, a block each."""
-    parts = natural(gpu.shared.array(128, x.dtype))
+    parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     own, smoothing, share = factors[0], factors[1], factors[2]
     item = gpu.blockIdx.x
     while item < at.cum[at.cum.size - 1]:
-        i, _, r = find(at, item)
+        i, _, r = p.find(at, item)
         counts = ignores == 0 or y[r] != ignore  # the same for the whole block, which waits for each other below
         if not counts and me == 0:
             out[r] = 0
@@ -123,22 +108,22 @@ def cuda(
             gpu.syncthreads()
             total = x.dtype.type(0)
             apart = x.dtype.type(0)
-            blocks = wide(total)
-            distances = wide(apart)
+            blocks = p.wide(total)
+            distances = p.wide(apart)
             taken = 0
             k = me
             while k < width:
                 away = x[begin + k] - top
-                total += exp(away)
+                total += p.exp(away)
                 apart -= away
                 k += threads
                 taken += 1
                 if taken & 7 == 0:
-                    blocks += wide(total)
-                    distances += wide(apart)
+                    blocks += p.wide(total)
+                    distances += p.wide(apart)
                     total = x.dtype.type(0)
                     apart = x.dtype.type(0)
-            parts[me] = blocks + wide(total)
+            parts[me] = blocks + p.wide(total)
             gpu.syncthreads()
             half = threads >> 1
             while half > 0:
@@ -146,11 +131,11 @@ def cuda(
                     parts[me] += parts[me + half]
                 gpu.syncthreads()
                 half >>= 1
-            log = ln(parts[0])
+            log = p.ln(parts[0])
             gpu.syncthreads()
             loss = (top - x[begin + y[r]]) + log
             if smoothing != 0:
-                parts[me] = distances + wide(apart)
+                parts[me] = distances + p.wide(apart)
                 gpu.syncthreads()
                 half = threads >> 1
                 while half > 0:
@@ -167,4 +152,4 @@ def cuda(
         item += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 5))

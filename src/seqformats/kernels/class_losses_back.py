@@ -4,49 +4,28 @@
 ``slopes[0]``, that of its sequence or its own, times ``scale[i]``: `which` is 0, 1 or 2.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    exp,
-    in_lanes,
-    load,
-    locate,
-    pointer,
-    shared,
-    store,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def slope_of(slopes: Array, scale: Array, which: int, i: int, r: int) -> Any:
     """The slope of the item of row r, of sequence i."""
     return slopes[r if which == 2 else i if which == 1 else 0] * scale[i]
 
 
-@in_lanes
-def classes_of(x: Array, out: Array, d: int, top: Any, log: Any, share: Any, slope: Any, count: int) -> None:
+@p.by_columns(some=8)
+def classes_of(given: Any, _: Columns, d: int, count: int) -> None:
     """Some classes of an item, from number d on, as if none of them were right."""
-    power = exp((load(x, d, count, x) - each(x, top, count)) - each(x, log, count))
-    store(out, d, (power - each(x, share, count)) * each(x, slope, count))
+    x, out, top, log, share, slope = given
+    power = p.exp((p.load(x, d, count, x) - p.each(x, top, count)) - p.each(x, log, count))
+    p.store(out, d, (power - p.each(x, share, count)) * p.each(x, slope, count))
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Integers,
@@ -65,11 +44,11 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     own, share = factors[0], factors[2]
-    scores, to_scores, count = pointer(x), pointer(out), columns_at_once(width, 8)
+    scores, to_scores = p.pointer(x), p.pointer(out)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for t in range(length):
-            r = first + along(at, t)
+            r = first + p.along(at, t)
             begin = r * width
             if ignores != 0 and y[r] == ignore:
                 to = out[begin : begin + width]
@@ -77,18 +56,8 @@ def cpu(
                     to[k] = 0
                 continue
             top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, which, i, r)
-            k = 0
-            while k < width:
-                d = begin + at_most(k, width - count)  # the last of them may have been written before
-                if count == 32:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 32)
-                elif count == 8:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 8)
-                elif count == 4:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 4)
-                else:
-                    classes_of(scores, to_scores, d, top, log, share, slope, 1)
-                k += count
+            given = scores, to_scores, top, log, share, slope
+            classes_of(given, Columns(begin, 1, width, at.steps, 1), begin, 0, width)
             out[begin + y[r]] -= own * slope
 
 
@@ -110,7 +79,7 @@ def cuda(
     own, share = factors[0], factors[2]
     item = gpu.blockIdx.x
     while item < at.cum[at.cum.size - 1]:
-        i, _, r = find(at, item)
+        i, _, r = p.find(at, item)
         begin = r * width
         k = gpu.threadIdx.x
         if ignores != 0 and y[r] == ignore:
@@ -120,7 +89,7 @@ def cuda(
         else:
             top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, which, i, r)
             while k < width:
-                new = (exp((x[begin + k] - top) - log) - share) * slope
+                new = (p.exp((x[begin + k] - top) - log) - share) * slope
                 if k == y[r]:
                     new -= own * slope
                 out[begin + k] = new
@@ -128,4 +97,4 @@ def cuda(
         item += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 6))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 6))

@@ -8,51 +8,34 @@ is taken as often as there are still gaps to be taken among those left (D. E. Kn
 3.4.2, algorithm S).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    below,
-    compiled,
-    draw,
-    locate,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def goes_on(left: int, parts: int, seed: int, purpose: int, i: int) -> Any:
     """Tell whether the next item, of `left`, is in the same part, where so many parts are still to come."""
     if left == 0:
         return False
-    bits, _, _, _ = draw(seed, purpose, i, left)
-    return below(left, bits, seed, purpose, i, left) >= parts
+    bits, _, _, _ = p.draw(seed, purpose, i, left)
+    return p.below(left, bits, seed, purpose, i, left) >= parts
 
 
-@shared
+@p.shared
 def divide(
-    x: Array,
-    inputs: Array,
-    targets: Array,
+    arrays: tuple[Array, Array, Array],
     at: Layout,
-    into: Integers,
-    aside: Integers,
-    spans: Integers,
+    lengths: tuple[Integers, Integers, Integers],
     seed: int,
     sentinel: int,
     u: int,
 ) -> None:
     """One unit."""
-    i, first, length = locate(at, u)
+    (x, inputs, targets), (into, aside, spans) = arrays, lengths
+    i, first, length = p.locate(at, u)
     a, b, count = into[i], aside[i], spans[i]
     kept = into[i + 1] - a - count
     masked = length - kept
@@ -60,7 +43,7 @@ def divide(
     for s in range(count + 1):
         same = kept > 0
         while same:
-            inputs[a] = x[first + along(at, t)]
+            inputs[a] = x[first + p.along(at, t)]
             t += 1
             a += 1
             kept -= 1
@@ -72,14 +55,14 @@ def divide(
             a += 1
         same = masked > 0
         while same:
-            targets[b] = x[first + along(at, t)]
+            targets[b] = x[first + p.along(at, t)]
             t += 1
             b += 1
             masked -= 1
             same = goes_on(masked, count - 1 - s, seed, 4, i)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     inputs: Array,
@@ -96,7 +79,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        divide(x, inputs, targets, at, into, aside, spans, seed, sentinel, u)
+        divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
 
 
 def cuda(
@@ -114,8 +97,10 @@ def cuda(
     """All units, a thread each: where a part ends depends on those before."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        divide(x, inputs, targets, at, into, aside, spans, seed, sentinel, u)
+        divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), 3), rare=True)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "units", p.alike(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), 3), rare=True
+)

@@ -6,40 +6,25 @@ many of its items are in no bin.  On CUDA a thread has a bin and looks at the it
 few: sums are in one order, which no other sequence changes.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, weighted: int, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
-    items, factors, bins, wrong = pointer(x), pointer(weights), pointer(out), pointer(beyond)
-    at = pointer(at)
+    items, factors, bins, wrong = p.pointer(x), p.pointer(weights), p.pointer(out), p.pointer(beyond)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         begin, outside = i * width, 0
         for k in range(width):
             bins[begin + k] = 0
         for t in range(length):
-            r = first + along(at, t)
+            r = first + p.along(at, t)
             k = items[r]
             if k >= 0 and k < width:
                 bins[begin + k] += factors[r] if weighted else 1
@@ -50,11 +35,11 @@ def cpu(
 
 def cuda(x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, weighted: int, width: int) -> None:
     """All units, a block each, a thread a bin; where they are few, several threads share one."""
-    parts = natural(gpu.shared.array(128, out.dtype))
+    parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -62,20 +47,20 @@ def cuda(x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, wei
             outside = 0
             t = gpu.threadIdx.y
             while t < length and k < width:
-                r = first + along(at, t)
+                r = first + p.along(at, t)
                 if x[r] == k:
                     total += weights[r] if weighted else 1
                 if x[r] < 0 or x[r] >= width:
                     outside += 1
                 t += gpu.blockDim.y
             parts[place] = total
-            tree_sum(parts, place)
+            p.tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = parts[place]
             gpu.syncthreads()  # before the memory is used again
             if column == 0:
                 parts[place] = outside if gpu.threadIdx.x == 0 else 0
-                tree_sum(parts, place)
+                p.tree_sum(parts, place)
                 if place == 0:
                     beyond[i] = int(parts[0])
                 gpu.syncthreads()
@@ -83,11 +68,11 @@ def cuda(x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, wei
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "sequences",
     tuple((kind, made, made) for kind in ("i4", "i8") for made in ("i8", "f8")),
-    STREAMS,
+    p.STREAMS,
 )

@@ -1,20 +1,14 @@
 """Count the marked items of every sequence; sequence i has the rows ``offsets[i]`` to ``offsets[i + 1]``."""
 
-from .parts import (
-    Bytes,
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-    pointer,
-)
+from . import parts as p
+from .parts import Bytes, Integers
 
 
-@compiled
+@p.compiled
 def cpu(marks: Bytes, offsets: Integers, table: Integers) -> int:
     """Write into ``table (2 * n + 1,)`` how many of ``marks (rows,)`` are not 0, and their offsets; return the most."""
     n = offsets.size - 1
-    counts, marked, cum = pointer(table), pointer(marks), pointer(offsets)
+    counts, marked, cum = p.pointer(table), p.pointer(marks), p.pointer(offsets)
     total = 0
     longest = 0
     counts[n] = 0
@@ -25,8 +19,8 @@ def cpu(marks: Bytes, offsets: Integers, table: Integers) -> int:
         total += count
         counts[i] = count
         counts[n + 1 + i] = total
-        longest = at_least(longest, count)
+        longest = p.at_least(longest, count)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -4,40 +4,14 @@
 there is one, 2 whether there is no other.  NaN is not zero.  An empty sequence gives 0, 0 and 1.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    NUMBERS,
-    STREAMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    along,
-    at_most,
-    choose,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def answer(found: int, length: int, mode: int) -> int:
     """Answer what `mode` asks for, where so many of `length` items are not zero."""
     if mode == 0:
@@ -45,58 +19,47 @@ def answer(found: int, length: int, mode: int) -> int:
     return int(found != 0) if mode == 1 else int(found == length)
 
 
-@in_lanes
-def tally(x: Array, out: Array, columns: Columns, place: int, mode: int, count: int) -> None:
+@p.by_columns()
+def tally(given: Any, columns: Columns, place: int, count: int) -> None:
     """The answers for some columns of a sequence to ``out[place:]``."""
-    length, unit = columns.length, unknown(1)
-    zero, one = each(length, 0, count), each(length, 1, count)
-    found = each(length, 0, count)
+    x, out, mode = given
+    length, unit = columns.length, p.unknown(1)
+    zero, one = p.each(length, 0, count), p.each(length, 1, count)
+    found = p.each(length, 0, count)
     t = 0
     while t < length:
-        found = found + choose(nonzero(load(x, item_at(columns, t), count, x)), one, zero)
+        found = found + p.choose(p.nonzero(p.load(x, p.item_at(columns, t), count, x)), one, zero)
         t += unit
     if mode == 1:
-        found = choose(nonzero(found), one, zero)
+        found = p.choose(p.nonzero(found), one, zero)
     elif mode == 2:
-        found = choose(found == each(length, length, count), one, zero)
-    store(out, place, found)
+        found = p.choose(found == p.each(length, length, count), one, zero)
+    p.store(out, place, found)
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, answers = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (p.pointer(x), p.pointer(out), mode), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
+        i, columns = p.columns_of(at, u, width)
         if width == 1 and at.step == 1:  # a plain loop, which is made one over vectors
-            items = x[first : first + length]
+            items = x[columns.begin : columns.begin + columns.length]
             found = 0
             for t in range(items.size):
                 found += items[t] != 0
-            out[i] = answer(found, length, mode)
-            k = 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                tally(rows, answers, columns, place, mode, 32)
-            elif count == 4:
-                tally(rows, answers, columns, place, mode, 4)
-            else:
-                tally(rows, answers, columns, place, mode, 1)
-            k += count
+            out[i] = answer(found, columns.length, mode)
+        else:
+            tally(given, columns, i * width, 0, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = natural(gpu.shared.array(128, at.cum.dtype))
+    parts = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -104,11 +67,11 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
             if k < width:
                 t = gpu.threadIdx.y
                 while t < length:
-                    if x[(first + along(at, t)) * width + k] != 0:
+                    if x[(first + p.along(at, t)) * width + k] != 0:
                         found += 1
                     t += gpu.blockDim.y
             parts[place] = found
-            tree_sum(parts, place)
+            p.tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = answer(parts[place], length, mode)
             gpu.syncthreads()  # before the memory is used again
@@ -116,11 +79,11 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "sequences",
-    tuple((kind, made) for made in ("i8", "u1") for kind in (*NUMBERS, *COMPLEX)),
-    STREAMS,
+    tuple((kind, made) for made in ("i8", "u1") for kind in (*p.NUMBERS, *p.COMPLEX)),
+    p.STREAMS,
 )

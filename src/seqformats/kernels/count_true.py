@@ -3,15 +3,12 @@
 ``x (n * width,)``, ``out (n,)`` int64.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, KernelSpec, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     for i in range(lo, hi):
@@ -22,7 +19,7 @@ def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
 
 def cuda(x: Array, out: Array, width: int) -> None:
     """All rows, a block each."""
-    sums = natural(gpu.shared.array(128, out.dtype))
+    sums = p.natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     i = gpu.blockIdx.x
     while i < out.size:
@@ -46,4 +43,4 @@ def cuda(x: Array, out: Array, width: int) -> None:
         i += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("u1", "i8"), ("i4", "i8"), ("i8", "i8")))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("u1", "i8"), ("i4", "i8"), ("i8", "i8")))

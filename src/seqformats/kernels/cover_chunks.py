@@ -1,14 +1,10 @@
 """Find the chunks that hold the items of their sequences: runs of items that the same chunks hold."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_most,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     starts: Integers,
     offsets: Integers,
@@ -36,9 +32,9 @@ def cpu(
             if start <= before or start > length:
                 return -1 - c
             before = start
-            if at_most(length - start, offsets[c + 1] - offsets[c]) < end - start:
+            if p.at_most(length - start, offsets[c + 1] - offsets[c]) < end - start:
                 return -1 - c
-            end = start + at_most(length - start, offsets[c + 1] - offsets[c])
+            end = start + p.at_most(length - start, offsets[c + 1] - offsets[c])
             shifts[c] = offsets[c] - start - whole[i]
         first = chunks[i]  # that ends after item t
         last = first  # that begins after it
@@ -50,9 +46,9 @@ def cpu(
                 first += 1
             until = length
             if last < stop:
-                until = at_most(until, starts[last])
+                until = p.at_most(until, starts[last])
             if first < last:
-                until = at_most(until, starts[first] + offsets[first + 1] - offsets[first])
+                until = p.at_most(until, starts[first] + offsets[first + 1] - offsets[first])
             runs[found] = until - t
             runs[room + found] = first
             runs[2 * room + found] = last - first
@@ -61,4 +57,4 @@ def cpu(
     return found
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

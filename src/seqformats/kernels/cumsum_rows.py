@@ -4,168 +4,137 @@
 end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    SUMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    room,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_along, sums_along
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, item_in, number_in, wide, zero_in
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def run(x: Array, out: Array, totals: Array, columns: Columns, back: int, count: int) -> None:
+@p.by_columns(most=4)
+def run(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence."""
-    length, one = columns.length, unknown(1)
+    x, out, totals, back = given
+    length, one = columns.length, p.unknown(1)
     place, by = (length - 1) * back, one * (1 - 2 * back)
-    few = at_most(length, 16)
-    sums = each(out, -0.0, count)  # to which -0.0 can be added
+    few = p.at_most(length, 16)
+    sums = p.each(out, -0.0, count)  # to which -0.0 can be added
     d = columns.begin
     t = 0
     while t < few:
-        d = item_at(columns, place)
-        sums += load(x, d, count, out)
-        store(out, d, sums)
+        d = p.item_at(columns, place)
+        sums += p.load(x, d, count, out)
+        p.store(out, d, sums)
         place += by
         t += one
-    total = each(totals, -0.0, count)
+    total = p.each(totals, -0.0, count)
     if t < length:
-        total = load(out, d, count, totals)
+        total = p.load(out, d, count, totals)
     while t < length:
-        d = item_at(columns, place)
-        total += load(x, d, count, totals)
-        store(out, d, total)
+        d = p.item_at(columns, place)
+        total += p.load(x, d, count, totals)
+        p.store(out, d, total)
         place += by
         t += one
 
 
-@shared
-def run_by_rows(x: Array, out: Array, totals: Array, columns: Columns, back: int) -> int:
+@p.shared
+def run_by_rows(given: Any, columns: Columns) -> int:
     """The columns that 32 lanes can share, row by row, as wide ones are best read and written; how many they are.
 
     `totals` is a `room`, so many columns are taken at once.
     """
-    length, even, some = columns.length, columns.width & -32, unknown(32)
+    x, out, totals, back = given
+    length, even, some = columns.length, columns.width & -32, p.unknown(32)
     place, by = (length - 1) * back, 1 - 2 * back
-    few = at_most(length, 16)
+    few = p.at_most(length, 16)
     before = columns.begin
     t = 0
     while t < few:
-        d = item_at(columns, place + t * by)
+        d = p.item_at(columns, place + t * by)
         k = 0
         while k < even:
             for part in range(k, k + 32, 8):  # writes of 8 lanes meet fewer ends of lines of the memory
-                sums = load(x, d + part, 8, out)
+                sums = p.load(x, d + part, 8, out)
                 if t != 0:
-                    sums = load(out, before + part, 8, out) + sums
-                store(out, d + part, sums)
+                    sums = p.load(out, before + part, 8, out) + sums
+                p.store(out, d + part, sums)
             k += some
         before = d
         t += 1
     begin = 0
     while length > 16 and begin < even:
-        size = at_most(even - begin, 1024)
+        size = p.at_most(even - begin, 1024)
         k = 0
         while k < size:
-            store(totals, k, load(out, before + begin + k, 32, totals))
+            p.store(totals, k, p.load(out, before + begin + k, 32, totals))
             k += some
         t = 16
         while t < length:
-            d = item_at(columns, place + t * by) + begin
+            d = p.item_at(columns, place + t * by) + begin
             k = 0
             while k < size:
                 for part in range(k, k + 32, 8):
-                    total = load(totals, part, 8, totals) + load(x, d + part, 8, totals)
-                    store(totals, part, total)
-                    store(out, d + part, total)
+                    total = p.load(totals, part, 8, totals) + p.load(x, d + part, 8, totals)
+                    p.store(totals, part, total)
+                    p.store(out, d + part, total)
                 k += some
             t += 1
         begin += size
     return even
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; float32 is added up in float64, other sums run in the dtype of `out`."""
-    rows, sums = pointer(x), pointer(out)
-    at = pointer(at)
-    count, totals = at_most(columns_at_once(width), 4), room(sums)
+    given, at = (p.pointer(x), p.pointer(out), p.room(p.pointer(out)), back), p.pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
-        k = 0
-        if width >= 32:
-            columns = Columns(first * width, length, width, at.steps, at.step)
-            k = run_by_rows(rows, sums, totals, columns, back)
-        while k < width:
-            k = at_most(k, width - count)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if count == 4:
-                run(rows, sums, totals, columns, back, 4)
-            else:
-                run(rows, sums, totals, columns, back, 1)
-            k += count
+        i, columns = p.columns_of(at, u, width)
+        k = run_by_rows(given, columns) if width >= 32 else 0
+        run(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
     """All units, a thread a column of each; while four rows are added the next four are on their way."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         begin, by = (length - 1) * back, 1 - 2 * back
-        k = first_column()
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            single = zero_in(out) * number_in(out, -0.0)  # -0.0, to which -0.0 can be added
-            following = (zero_in(x), zero_in(x), zero_in(x), zero_in(x))
+            single = p.zero_in(out) * p.number_in(out, -0.0)  # -0.0, to which -0.0 can be added
+            following = (p.zero_in(x), p.zero_in(x), p.zero_in(x), p.zero_in(x))
             if length >= 4:
-                following = four_along(x, columns, begin, by)
+                following = p.four_along(x, columns, begin, by)
             t = 0
             while t + 4 <= min(length, 16):
                 four = following
                 if t + 8 <= length:
-                    following = four_along(x, columns, begin + (t + 4) * by, by)
-                single = sums_along(out, columns, begin + t * by, by, single, four)
+                    following = p.four_along(x, columns, begin + (t + 4) * by, by)
+                single = p.sums_along(out, columns, begin + t * by, by, single, four)
                 t += 4
             while t < min(length, 16):
-                place = item_at(columns, begin + t * by)
+                place = p.item_at(columns, begin + t * by)
                 single += x[place]
                 out[place] = single
                 t += 1
-            total = wide(single)
+            total = p.wide(single)
             while t + 4 <= length:
                 a, b, c, d = following
                 if t + 8 <= length:
-                    following = four_along(x, columns, begin + (t + 4) * by, by)
-                total = sums_along(out, columns, begin + t * by, by, total, (wide(a), wide(b), wide(c), wide(d)))
+                    following = p.four_along(x, columns, begin + (t + 4) * by, by)
+                total = p.sums_along(
+                    out, columns, begin + t * by, by, total, (p.wide(a), p.wide(b), p.wide(c), p.wide(d))
+                )
                 t += 4
             while t < length:
-                place = item_at(columns, begin + t * by)
-                total += wide(x[place])
-                out[place] = item_in(out, total)
+                place = p.item_at(columns, begin + t * by)
+                total += p.wide(x[place])
+                out[place] = p.item_in(out, total)
                 t += 1
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", SUMS, fours=True)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.SUMS, fours=True)

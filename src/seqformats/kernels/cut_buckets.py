@@ -1,14 +1,10 @@
 """Cut sequences of falling length into batches of a limited size, and of a limited cost."""
 
-from .parts import (
-    Array,
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     lengths: Integers,
     costs: Array,
@@ -51,4 +47,4 @@ def cpu(
     return batches
 
 
-KERNEL = KernelSpec(cpu, takes=(("f8",),))
+KERNEL = p.KernelSpec(cpu, takes=(("f8",),))

@@ -1,13 +1,10 @@
 """The places in its sequence of every item that a slice with a step takes."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(starts: Integers, bases: Integers, steps: Integers, cum: Integers, places: Integers) -> int:
     """Write ``places (rows,)``, of sequence i those from ``cum[i]`` to ``cum[i + 1]``.
 
@@ -23,4 +20,4 @@ def cpu(starts: Integers, bases: Integers, steps: Integers, cum: Integers, place
     return 0
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -5,26 +5,20 @@ has ``lengths[i]`` items from row ``offsets[i]`` on, of which those from start t
 one before.  Bit 0 of `opened` says that there is no start, bit 1 that there is no stop.
 """
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    at_most,
-    compiled,
-    shared,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@shared
+@p.shared
 def clipped(place: int, length: int, step: int) -> int:
     """A bound counted from the beginning, at most one place before the items or behind them."""
     low = 0 if step > 0 else -1
     if place < 0:
-        return at_least(place + length, low)
-    return at_most(place, length + low)
+        return p.at_least(place + length, low)
+    return p.at_most(place, length + low)
 
 
-@compiled
+@p.compiled
 def cpu(lengths: Integers, offsets: Integers, bounds: Integers, own: int, opened: int, table: Integers) -> int:
     """Write one after the other into ``table (3 * n + 2,)``: how many are taken, their offsets, the rows of the first.
 
@@ -49,15 +43,15 @@ def cpu(lengths: Integers, offsets: Integers, bounds: Integers, own: int, opened
         stop = clipped(bounds[size + j], length, step)
         if opened & 2:
             stop = length if step > 0 else -1
-        count = at_least(-((start - stop) // step), 0)
+        count = p.at_least(-((start - stop) // step), 0)
         apart |= step != 1 and count > 1
         total += count
         table[i] = count
         table[n + 1 + i] = total
         table[2 * n + 1 + i] = offsets[i] + start if count else offsets[i]
-        longest = at_least(longest, count)
+        longest = p.at_least(longest, count)
     table[3 * n + 1] = apart
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

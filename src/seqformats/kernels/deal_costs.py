@@ -4,10 +4,11 @@ The bins are a heap by cost, equal ones by number (R. L. Graham, "Bounds on mult
 One whose room a sequence does not fit waits in another heap, by falling room, until a sequence comes that does.
 """
 
-from .parts import Array, Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def lower(keys: Array, heap: Integers, count: int, at: int) -> None:
     """Let the bin at place `at`, whose key has risen, sink to where it belongs."""
     b = heap[at]
@@ -25,7 +26,7 @@ def lower(keys: Array, heap: Integers, count: int, at: int) -> None:
     heap[at] = b
 
 
-@shared
+@p.shared
 def lift(keys: Array, heap: Integers, at: int) -> None:
     """Let the bin at the last place `at`, which is new, rise to where it belongs."""
     b = heap[at]
@@ -38,7 +39,7 @@ def lift(keys: Array, heap: Integers, at: int) -> None:
     heap[at] = b
 
 
-@compiled
+@p.compiled
 def cpu(costs: Array, sizes: Integers, loads: Array, room: Array, left: Integers, heaps: Integers, of: Integers) -> int:
     """Write the bin of each sequence to ``of (n,)``; returns 1, or 0 where one finds no room.
 
@@ -76,4 +77,4 @@ def cpu(costs: Array, sizes: Integers, loads: Array, room: Array, left: Integers
     return 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("f8", "f8", "f8"),))
+KERNEL = p.KernelSpec(cpu, takes=(("f8", "f8", "f8"),))

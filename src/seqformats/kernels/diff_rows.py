@@ -5,32 +5,16 @@ of sequence i in rows ``cum[i]`` to ``cum[i + 1]``, one less than items.  With `
 differences, and ``out`` whole sequences: what each item adds to them.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    NUMBERS,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         count, begin = (cum[i + 1] - cum[i]) * width, cum[i] * width
         first *= width
         if back == 0:
@@ -52,7 +36,7 @@ def cuda(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int)
     """All rows of whole sequences, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
+        i, t, d = p.find(at, r)
         count, begin = cum[i + 1] - cum[i], cum[i]
         k = gpu.threadIdx.x
         while k < width:
@@ -70,4 +54,4 @@ def cuda(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int)
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike((*NUMBERS, *COMPLEX), 2), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike((*p.NUMBERS, *p.COMPLEX), 2), p.STREAMS)

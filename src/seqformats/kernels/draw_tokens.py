@@ -20,43 +20,29 @@ On the CPU `parts.warping` lists what may be drawn; on CUDA thresholds are found
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..beam.rows import Drawn, Draws, Limits, Room, Scores, Warp
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    beside_best,
-    compiled,
-    draw,
-    exp,
-    limited,
-    listed,
-    powers_of_row,
-    shared,
-)
-from .parts.vectors import powers
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, gpu, ln, natural, wide
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def uniform(draws: Draws, d: int) -> Any:
     """A random number from 0 to below 1, of 53 bits; 0 where there is no seed."""
     if draws.seeds[d] < 0:
         return np.float64(0)
-    a, b, _, _ = draw(draws.seeds[d], 7, draws.sequences[d], draws.places[d])
+    a, b, _, _ = p.draw(draws.seeds[d], 7, draws.sequences[d], draws.places[d])
     return np.float64(a << 21 | b >> 11) * np.float64(2.0**-53)
 
 
 # --- on the host -----------------------------------------------------------------------------------------------------
 
 
-@shared
+@p.shared
 def one_of_list(room: Room, base: int, size: int, target: float) -> int:
     """The first token at which the sum of weights exceeds `target`."""
     token = -1
@@ -70,18 +56,18 @@ def one_of_list(room: Room, base: int, size: int, target: float) -> int:
     return token
 
 
-@shared
+@p.shared
 def one_of_all(y: Array, begin: int, width: int, top: float, sums: Array, at: int, target: float) -> int:
     """Draw one of all tokens of a row, of which there are the sums of blocks of 128."""
     token = -1
     reached = np.float64(0)
-    for p in range(0, width, 128):
-        total = sums[at + (p >> 7)]
+    for q in range(0, width, 128):
+        total = sums[at + (q >> 7)]
         if not reached + total > target:
             reached += total
             continue
-        for k in range(p, min(p + 128, width)):
-            weight = exp(y[begin + k] - top)
+        for k in range(q, min(q + 128, width)):
+            weight = p.exp(y[begin + k] - top)
             if weight > 0:
                 token = k
                 reached += weight
@@ -94,7 +80,7 @@ def one_of_all(y: Array, begin: int, width: int, top: float, sums: Array, at: in
     return token
 
 
-@compiled
+@p.compiled
 def cpu(
     scores: Scores,
     out: Drawn,
@@ -117,28 +103,28 @@ def cpu(
     for r in range(lo, hi):
         own = x
         begin = r * width
-        top, total = powers_of_row(x, begin, width, room.blocks, blocks, block)
+        top, total = p.powers_of_row(x, begin, width, room.blocks, blocks, block)
         if total < np.inf and not unlimited:
             own = room.limited
             for k in range(width):
-                own[base + k] = limited(x[begin + k], k, r, limits)
+                own[base + k] = p.limited(x[begin + k], k, r, limits)
             begin = base
-            top, total = powers_of_row(own, begin, width, room.blocks, blocks, block)
+            top, total = p.powers_of_row(own, begin, width, room.blocks, blocks, block)
         good = total < np.inf
         alive = good and top > none
         size = 0
         mass = np.float64(0)
         y, first, peak = own, begin, top
         if alive and filtered:
-            size, mass = listed(own, begin, width, top, total, room, warp, base, blocks, bins)
+            size, mass = p.listed(own, begin, width, (top, total), room, warp, (base, blocks, bins))
         elif alive:
             if heat != 1:
                 y, first, peak = room.keys, base, np.float32(0)
                 for k in range(width):
                     y[base + k] = (own[begin + k] - top) * heat
-            for p in range(0, width, 128):
-                room.weights[base + (p >> 7)] = powers(y, first + p, min(width - p, 128), peak)
-                mass += room.weights[base + (p >> 7)]
+            for q in range(0, width, 128):
+                room.weights[base + (q >> 7)] = p.sum_of_powers(y, first + q, min(width - q, 128), peak)
+                mass += room.weights[base + (q >> 7)]
         log = np.float32(np.log(total)) if alive and form != 1 else np.float32(0)
         shift = top if alive and form != 1 else np.float32(0)
         for d in range(draws.begin[r], draws.begin[r + 1]):
@@ -158,16 +144,16 @@ def cpu(
             out.warped[r * width : (r + 1) * width] = none if good else np.float32(np.nan)
             for i in range(size):
                 token = room.tokens[base + i]
-                out.warped[r * width + token] = beside_best(own[begin + token], top, heat) - log
+                out.warped[r * width + token] = p.beside_best(own[begin + token], top, heat) - log
             for token in range(width if alive and not filtered else 0):
                 if own[begin + token] > none:
-                    out.warped[r * width + token] = beside_best(own[begin + token], top, heat) - log
+                    out.warped[r * width + token] = p.beside_best(own[begin + token], top, heat) - log
 
 
 # --- on a GPU --------------------------------------------------------------------------------------------------------
 
 
-@shared
+@p.shared
 def summed(parts: Array, value: float) -> Any:
     """The sum of the values of all threads, which all come here."""
     me = gpu.threadIdx.x
@@ -184,27 +170,27 @@ def summed(parts: Array, value: float) -> Any:
     return total
 
 
-@shared
+@p.shared
 def order_of(value: float) -> Any:
     """The bits of a float32 as an integer that rises with it."""
-    bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
+    bits = p.bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
     return bits if bits >= 0 else bits ^ 0x7FFFFFFF
 
 
-@shared
+@p.shared
 def nearness(y: float, mean: float) -> Any:
     """A number that is the larger, the nearer a log-probability is to the mean."""
-    return np.float32(-abs(mean - wide(y)))
+    return np.float32(-abs(mean - p.wide(y)))
 
 
-@shared
+@p.shared
 def weight_of(value: float, y: float, floors: Any, mean: float) -> Any:
     """Weigh a score in a draw, 0 where it has gone; `y` is its log-probability beside that of the best."""
     kth, low, near = floors
     stays = value > -math.inf and order_of(value) >= kth and order_of(y) >= low
     if stays and near > -0x7F800000:
         stays = order_of(nearness(y, mean)) >= near
-    return exp(y) if stays else np.float32(0)
+    return p.exp(y) if stays else np.float32(0)
 
 
 def cuda(
@@ -218,7 +204,7 @@ def cuda(
 ) -> None:
     """All rows, a block each; the work needs no room."""
     x, running, form = scores
-    parts = natural(gpu.shared.array(128, out.tokens.dtype))
+    parts = p.natural(gpu.shared.array(128, out.tokens.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     heat = warp.numbers[0]
@@ -235,7 +221,7 @@ def cuda(
             value = x[row + k]
             if value != value or value == infinite:
                 wrong = 1
-            value = limited(value, k, r, limits)
+            value = p.limited(value, k, r, limits)
             if value > top:
                 top = value
             k += threads
@@ -251,21 +237,21 @@ def cuda(
         top = x.dtype.type(parts[0])
         gpu.syncthreads()
         alive = good and top > -infinite
-        total = wide(x.dtype.type(0))
+        total = p.wide(x.dtype.type(0))
         k = me
         while k < width and alive:
-            total += wide(exp(limited(x[row + k], k, r, limits) - top))
+            total += p.wide(p.exp(p.limited(x[row + k], k, r, limits) - top))
             k += threads
         total = summed(parts, total)
-        shift = wide(x.dtype.type(0))
+        shift = p.wide(x.dtype.type(0))
         if form != 1 and alive:
-            shift = wide(top) + ln(total)
+            shift = p.wide(top) + p.ln(total)
 
         kth, low, near = nothing, nothing, nothing
-        mean = wide(x.dtype.type(0))
+        mean = p.wide(x.dtype.type(0))
         for stage in range(3):
             asked = warp.top_k > 0 and warp.top_k < width
-            target = wide(x.dtype.type(warp.top_k))
+            target = p.wide(x.dtype.type(warp.top_k))
             if stage == 1:
                 asked = warp.numbers[1] < 1
             if stage == 2:
@@ -276,30 +262,30 @@ def cuda(
                 kth = order_of(top)
             if alive and asked:
                 if stage > 0:
-                    mass = wide(x.dtype.type(0))
+                    mass = p.wide(x.dtype.type(0))
                     moment = mass
                     k = me
                     while k < width:
-                        value = limited(x[row + k], k, r, limits)
-                        y = beside_best(value, top, heat)
-                        weight = wide(weight_of(value, y, (kth, low, near), mean))
+                        value = p.limited(x[row + k], k, r, limits)
+                        y = p.beside_best(value, top, heat)
+                        weight = p.wide(weight_of(value, y, (kth, low, near), mean))
                         mass += weight
-                        moment += weight * wide(y)
+                        moment += weight * p.wide(y)
                         k += threads
                     mass = summed(parts, mass)
                     moment = summed(parts, moment)
-                    target = mass * wide(warp.numbers[1] if stage == 1 else warp.numbers[3])
+                    target = mass * p.wide(warp.numbers[1] if stage == 1 else warp.numbers[3])
                     if stage == 2:
                         mean = moment / mass
                 least = nothing + 1
                 most = order_of(top) if stage == 0 else 0
                 while least < most:
                     middle = (least + most + 1) >> 1
-                    total = wide(x.dtype.type(0))
+                    total = p.wide(x.dtype.type(0))
                     k = me
                     while k < width:
-                        value = limited(x[row + k], k, r, limits)
-                        y = beside_best(value, top, heat)
+                        value = p.limited(x[row + k], k, r, limits)
+                        y = p.beside_best(value, top, heat)
                         weight = weight_of(value, y, (kth, low, near), mean)
                         key = order_of(value)
                         if stage == 0:
@@ -309,7 +295,7 @@ def cuda(
                         else:
                             key = order_of(nearness(y, mean))
                         if key >= middle:
-                            total += wide(weight)
+                            total += p.wide(weight)
                         k += threads
                     if summed(parts, total) >= target:
                         least = middle
@@ -322,51 +308,51 @@ def cuda(
                 else:
                     near = least
 
-        total = wide(x.dtype.type(0))
+        total = p.wide(x.dtype.type(0))
         k = me * chunk
         while k < min((me + 1) * chunk, width) and alive:
-            value = limited(x[row + k], k, r, limits)
-            total += wide(weight_of(value, beside_best(value, top, heat), (kth, low, near), mean))
+            value = p.limited(x[row + k], k, r, limits)
+            total += p.wide(weight_of(value, p.beside_best(value, top, heat), (kth, low, near), mean))
             k += 1
         parts[me] = total
         gpu.syncthreads()
-        mass = wide(x.dtype.type(0))
+        mass = p.wide(x.dtype.type(0))
         for own in range(threads):
             mass += parts[own]
         d = draws.begin[r] + me
         while d < draws.begin[r + 1]:
             token = -1 if good else -2
-            score = wide(-infinite)
+            score = p.wide(-infinite)
             if alive:
                 target = uniform(draws, d) * mass
                 own = 0
-                reached = wide(x.dtype.type(0))
+                reached = p.wide(x.dtype.type(0))
                 while own < threads - 1 and not reached + parts[own] > target:
                     reached += parts[own]
                     own += 1
                 k = own * chunk
                 while k < min((own + 1) * chunk, width) and not (token >= 0 and reached > target):
-                    value = limited(x[row + k], k, r, limits)
-                    weight = weight_of(value, beside_best(value, top, heat), (kth, low, near), mean)
+                    value = p.limited(x[row + k], k, r, limits)
+                    weight = weight_of(value, p.beside_best(value, top, heat), (kth, low, near), mean)
                     if weight > 0:
                         token = k
-                        reached += wide(weight)
+                        reached += p.wide(weight)
                     k += 1
-                score = wide(limited(x[row + token], token, r, limits)) - shift + wide(running[r])
+                score = p.wide(p.limited(x[row + token], token, r, limits)) - shift + p.wide(running[r])
             out.tokens[d] = score
             out.tokens[draws.seeds.size + d] = token
             d += threads
         k = me if out.warped.size != 0 else width
         while k < width:
-            value = limited(x[row + k], k, r, limits)
-            y = beside_best(value, top, heat)
+            value = p.limited(x[row + k], k, r, limits)
+            y = p.beside_best(value, top, heat)
             place = row + k
             out.warped[place] = x.dtype.type(-math.inf if good else math.nan)
             if alive and weight_of(value, y, (kth, low, near), mean) > 0:
-                out.warped[place] = x.dtype.type(wide(y) - ln(mass))
+                out.warped[place] = x.dtype.type(p.wide(y) - p.ln(mass))
             k += threads
         gpu.syncthreads()
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", *("f4",) * 4),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", *("f4",) * 4),))

@@ -4,62 +4,44 @@ One side holds the sequences in any layout, see `Layout`; where the layout is ab
 list's arrays, and `src` is 0.  An empty sequence gives zero bytes, and takes nothing.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    MOVES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_least,
-    at_most,
-    clear,
-    compiled,
-    locate,
-    move_row,
-    pointer,
-    shared,
-    will_read,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def tell(address: int, row: int) -> None:
     """Tell the memory that a row will soon be read, the first 512 bytes of it."""
-    will_read(address)
-    will_read(address + 64)
-    end = address + at_most(row, 512)
-    p = address + 128
-    while p < end:
-        will_read(p)
-        p += 64
+    p.will_read(address)
+    p.will_read(address + 64)
+    end = address + p.at_most(row, 512)
+    q = address + 128
+    while q < end:
+        p.will_read(q)
+        q += 64
 
 
-@shared
+@p.shared
 def take(out: int, src: int, at: Layout, last: int, row: int, lo: int, hi: int) -> None:
     """The rows of blocks one after the other; where `row` is a constant, a move is some vectors."""
     begin = at.cum[lo]
     for u in range(lo, hi):
         if row >= 128:  # of several lines each, so the memory is told in time
-            v = at_most(u + 8, hi - 1)
-            tell(src + (at.starts[v] + last * at_least(at.cum[v + 1] - at.cum[v] - 1, 0)) * row, row)
+            v = p.at_most(u + 8, hi - 1)
+            tell(src + (at.starts[v] + last * p.at_least(at.cum[v + 1] - at.cum[v] - 1, 0)) * row, row)
         end = at.cum[u + 1]
         length = end - begin
         if length != 0:
-            move_row(out, u * row, src, (at.starts[u] + last * (length - 1)) * row, row)
+            p.move_row(out, u * row, src, (at.starts[u] + last * (length - 1)) * row, row)
         else:
-            clear(out, u * row, row)
+            p.clear(out, u * row, row)
         begin = end
 
 
-@compiled
+@p.compiled
 def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
-    at = pointer(at)
+    at = p.pointer(at)
     unit = 1 if at.absolute else row
     if at.step == 1 and at.stride < 0 and at.absolute == 0 and back == 0:
         if row == 4:
@@ -75,17 +57,19 @@ def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int,
         return
     for u in range(lo, hi):
         if row >= 128 and back == 0:
-            _, first, length = locate(at, at_most(u + 8, hi - 1))
-            tell(src + first * unit + along(at, last * at_least(length - 1, 0)) * row, row)
-        i, first, length = locate(at, u)
-        place = first * unit + along(at, last * at_least(length - 1, 0)) * row  # of an empty one it is not looked at
+            _, first, length = p.locate(at, p.at_most(u + 8, hi - 1))
+            tell(src + first * unit + p.along(at, last * p.at_least(length - 1, 0)) * row, row)
+        i, first, length = p.locate(at, u)
+        place = (
+            first * unit + p.along(at, last * p.at_least(length - 1, 0)) * row
+        )  # of an empty one it is not looked at
         if length == 0:
             if back == 0:
-                clear(out, i * row, row)
+                p.clear(out, i * row, row)
         elif back:
-            move_row(out, place, src, i * row, row)
+            p.move_row(out, place, src, i * row, row)
         else:
-            move_row(out, i * row, src, place, row)
+            p.move_row(out, i * row, src, place, row)
 
 
 def cuda(src: Array | int, out: Array, at: Layout, last: int, back: int, row: int) -> None:
@@ -94,18 +78,18 @@ def cuda(src: Array | int, out: Array, at: Layout, last: int, back: int, row: in
     word = out.itemsize if at.absolute else 1
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         w = gpu.threadIdx.x
         while w < row:
             if length != 0:
-                place = first * unit + (along(at, last * (length - 1)) * row + w) * word
+                place = first * unit + (p.along(at, last * (length - 1)) * row + w) * word
                 d = place if back else i * row + w
                 s = i * row + w if back else place
-                move_word(out, d, src, s)
+                p.move_word(out, d, src, s)
             elif back == 0:
                 out[i * row + w] = 0
             w += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "rows")

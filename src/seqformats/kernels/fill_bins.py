@@ -4,14 +4,11 @@ The free room of the bins is kept in a tournament tree, so the first bin with ro
 (D. S. Johnson, Near-optimal bin packing algorithms, 1973).
 """
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(lengths: Integers, capacity: int, tree: Integers, bins: Integers) -> int:
     """Write the bin of each sequence; returns the number of bins.
 
@@ -39,4 +36,4 @@ def cpu(lengths: Integers, capacity: int, tree: Integers, bins: Integers) -> int
     return count
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

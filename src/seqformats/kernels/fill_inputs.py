@@ -5,26 +5,12 @@
 padding on the left where `left` is 1: `pad` and, of the labels, `ignore`; 0 of the others.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    along,
-    at_most,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     ids: Integers,
@@ -43,8 +29,8 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        count = at_most(length, most)
+        i, first, length = p.locate(at, u)
+        count = p.at_most(length, most)
         skip = (length - count) * tail
         free = i * width + (1 - left) * count
         begin = i * width + left * (width - count)
@@ -59,7 +45,7 @@ def cpu(
                 part[t] = source[t]
         else:
             for t in range(part.size):
-                part[t] = x[first + along(at, skip + t)]
+                part[t] = x[first + p.along(at, skip + t)]
         part = mask[begin : begin + count]
         for t in range(part.size):
             part[t] = 1
@@ -93,7 +79,7 @@ def cuda(
     """All units, a line of threads each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         count = length if length < most else most
         skip = (length - count) * tail
         begin = left * (width - count)
@@ -102,7 +88,7 @@ def cuda(
             t = k - begin
             inside = t >= 0 and t < count
             place = i * width + k
-            token = x[first + along(at, skip + t)] if inside else pad
+            token = x[first + p.along(at, skip + t)] if inside else pad
             ids[place] = token
             mask[place] = 1 if inside else 0
             places[place] = t if inside else 0
@@ -112,4 +98,4 @@ def cuda(
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (("i4",), ("i8",)), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("i4",), ("i8",)), p.STREAMS)

@@ -3,27 +3,24 @@
 ``cum (n + 1,)`` are the rows before each sequence; `left` is 1 where padding is on the left.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, STREAMS, Array, Integers, KernelSpec, compiled, pointer
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Sequences `lo` to `hi`."""
-    places = pointer(out)
+    places = p.pointer(out)
     for i in range(lo, hi):
         length, begin = cum[i + 1] - cum[i], i * room
         first = begin + (room - length if left else 0)
-        for p in range(begin, first):
-            places[p] = 0
-        for p in range(first, first + length):
-            places[p] = 1
-        for p in range(first + length, begin + room):
-            places[p] = 0
+        for q in range(begin, first):
+            places[q] = 0
+        for q in range(first, first + length):
+            places[q] = 1
+        for q in range(first + length, begin + room):
+            places[q] = 0
 
 
 def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int) -> None:  # noqa: ARG001  as in every kernel
@@ -32,11 +29,11 @@ def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int)
     while i < runs:
         length = cum[i + 1] - cum[i]
         first = room - length if left else 0
-        p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-        while p < room:
-            out[i * room + p] = 1 if p >= first and p < first + length else 0
-            p += gpu.gridDim.x * gpu.blockDim.y
+        q = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+        while q < room:
+            out[i * room + q] = 1 if q >= first and q < first + length else 0
+            q += gpu.gridDim.x * gpu.blockDim.y
         i += gpu.gridDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "runs", (("u1",),), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "runs", (("u1",),), p.STREAMS)

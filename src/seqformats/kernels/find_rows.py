@@ -4,100 +4,74 @@
 and their places ``out (n * width,)``, -1 for an empty sequence.  Where a column has a NaN, NaN is wanted.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    at_most,
-    choose,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    scratch,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@in_lanes
+@p.in_lanes
 def first_place(x: Array, wanted: Array, out: Integers, columns: Columns, place: int, counter: int, count: int) -> None:
     """Find where `count` columns of a sequence have ``wanted[place:]``, counted in the dtype of `counter`."""
-    items, where, one = load(wanted, place, count, x), each(counter, -1, count), unknown(1)
+    items, where, one = p.load(wanted, place, count, x), p.each(counter, -1, count), p.unknown(1)
     t = columns.length - one
     while t >= 0:
-        value = load(x, item_at(columns, t), count, x)
-        where = choose((value == items) | (value != value), each(counter, t, count), where)
+        value = p.load(x, p.item_at(columns, t), count, x)
+        where = p.choose((value == items) | (value != value), p.each(counter, t, count), where)
         t -= one
-    store(out, place, where)
+    p.store(out, place, where)
 
 
-@shared
+@p.shared
 def first_places_by_rows(x: Array, wanted: Array, out: Integers, where: Array, columns: Columns, place: int) -> int:
     """Find the places in the columns that 16 lanes can share, row by row, as wide ones are best read; count these.
 
     `where` is a `scratch` of counters, so many columns are looked at at once.
     """
-    even, some = columns.width & -16, unknown(16)
+    even, some = columns.width & -16, p.unknown(16)
     begin = 0
     while begin < even:
-        size = at_most(even - begin, 1024)
+        size = p.at_most(even - begin, 1024)
         k = 0
         while k < size:
-            store(where, k, each(where, -1, 16))
+            p.store(where, k, p.each(where, -1, 16))
             k += some
         t = columns.length
         while t > 0:
             t -= 1
-            a = item_at(columns, t) + begin
+            a = p.item_at(columns, t) + begin
             k = 0
             while k < size:
-                value = load(x, a + k, 16, x)
-                found = (value == load(wanted, place + k, 16, x)) | (value != value)
-                store(where, k, choose(found, each(where, t, 16), load(where, k, 16, where)))
+                value = p.load(x, a + k, 16, x)
+                found = (value == p.load(wanted, place + k, 16, x)) | (value != value)
+                p.store(where, k, p.choose(found, p.each(where, t, 16), p.load(where, k, 16, where)))
                 k += some
         k = 0
         while k < size:
-            store(out, place + k, load(where, k, 16, where))
+            p.store(out, place + k, p.load(where, k, 16, where))
             k += some
         place += size
         begin += size
     return even
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, wanted: Array, out: Integers, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, items, where = pointer(x), pointer(wanted), pointer(out)
-    at, counters = pointer(at), scratch(np.int32(0))
+    rows, items, where = p.pointer(x), p.pointer(wanted), p.pointer(out)
+    at, counters = p.pointer(at), p.scratch(np.int32(0))
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        count = columns_at_once(width) if length < 1 << 31 else 1  # narrow counters are fast ones
+        i, first, length = p.locate(at, u)
+        count = p.columns_at_once(width) if length < 1 << 31 else 1  # narrow counters are fast ones
         k = 0
         if width >= 96 and count == 32:
             columns = Columns(first * width, length, width, at.steps, at.step)
             k = first_places_by_rows(rows, items, where, counters, columns, i * width)
         while k < width:
-            k = at_most(k, width - count)
+            k = p.at_most(k, width - count)
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
                 first_place(rows, items, where, columns, place, np.int32(0), 32)
@@ -108,20 +82,20 @@ def cpu(x: Array, wanted: Array, out: Integers, at: Layout, width: int, lo: int,
             k += count
 
 
-@shared
+@p.shared
 def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
     """Find where every so many items of a column from t on first are this one, or NaN; the length where none is."""
     length = columns.length
     where = length
     while t + 3 * by < length and where == length:
-        a, b, c, d = four_of(x, columns, t, by)
+        a, b, c, d = p.four_of(x, columns, t, by)
         where = t + 3 * by if d == item or d != d else where
         where = t + 2 * by if c == item or c != c else where
         where = t + by if b == item or b != b else where
         where = t if a == item or a != a else where
         t += 4 * by
     while t < length and where == length:
-        value = x[item_at(columns, t)]
+        value = x[p.item_at(columns, t)]
         if value == item or value != value:
             where = t
         t += by
@@ -130,11 +104,11 @@ def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
 
 def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    found = natural(gpu.shared.array(128, at.cum.dtype))
+    found = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -158,16 +132,16 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
 
 def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             where = place_from(x, columns, wanted[i * width + k], 0, 1)
             out[i * width + k] = where if where < length else -1
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), short=short)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.NUMBERS, 2), short=short)

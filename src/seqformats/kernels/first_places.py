@@ -5,17 +5,14 @@ many pieces there are before each sequence, ``rows (pieces + 1,)`` the rows befo
 where it is nowhere.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, shared
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def first_of(x: Array, rows: Integers, piece: int, end: int, begin: int, k: int, width: int) -> Any:
     """Find the first place in column k of a sequence that begins at row `begin`, from this piece on."""
     while piece < end:
@@ -26,7 +23,7 @@ def first_of(x: Array, rows: Integers, piece: int, end: int, begin: int, k: int,
     return -1
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`, number by number."""
     for i in range(lo, hi):
@@ -35,14 +32,16 @@ def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, width: int, lo: 
             out[i * width + k] = first_of(x, rows, piece, end, rows[piece], k, width)
 
 
-@shared
+@p.shared
 def in_none(x: Array, rows: Integers, piece: int, k: int, width: int) -> Any:
     """Tell whether the item is in none of eight pieces."""
-    a, b, c, d, e, f, g, h = eight_from(x, piece * width + k, width)
-    j, m, n, o, p, q, r, s = eight_from(rows, piece, 1)
+    a, b, c, d, e, f, g, h = p.eight_from(x, piece * width + k, width)
+    j, m, n, o, spot, q, r, s = p.eight_from(rows, piece, 1)
     end = rows[piece + 8]
-    few = (a < 0 or a >= m - j) and (b < 0 or b >= n - m) and (c < 0 or c >= o - n) and (d < 0 or d >= p - o)
-    return few and (e < 0 or e >= q - p) and (f < 0 or f >= r - q) and (g < 0 or g >= s - r) and (h < 0 or h >= end - s)
+    few = (a < 0 or a >= m - j) and (b < 0 or b >= n - m) and (c < 0 or c >= o - n) and (d < 0 or d >= spot - o)
+    return (
+        few and (e < 0 or e >= q - spot) and (f < 0 or f >= r - q) and (g < 0 or g >= s - r) and (h < 0 or h >= end - s)
+    )
 
 
 def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, width: int) -> None:
@@ -50,14 +49,14 @@ def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, width: int) -> 
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         end = pieces[i + 1]
-        k = first_column()
+        k = p.first_column()
         while k < width:
             piece = pieces[i]
             while piece + 8 <= end and in_none(x, rows, piece, k, width):
                 piece += 8
             out[i * width + k] = first_of(x, rows, piece, end, rows[pieces[i]], k, width)
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i8", "i8"),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i8", "i8"),))

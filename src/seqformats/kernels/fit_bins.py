@@ -8,10 +8,11 @@ as long whether there are ten bins or a million.
 
 from typing import Any
 
-from .parts import Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Integers
 
 
-@shared
+@p.shared
 def lowest(word: int) -> Any:
     """The number of the lowest bit of 32 that is set."""
     place = 0
@@ -30,7 +31,7 @@ def lowest(word: int) -> Any:
     return place + 1 - (word & 1)
 
 
-@shared
+@p.shared
 def least_room(words: Integers, begins: Integers, length: int) -> Any:
     """The least room from `length` on that some bin has; -1 where none has so much."""
     place, level = length, 0
@@ -47,7 +48,7 @@ def least_room(words: Integers, begins: Integers, length: int) -> Any:
     return -1
 
 
-@compiled
+@p.compiled
 def cpu(
     lengths: Integers,
     capacity: int,
@@ -97,4 +98,4 @@ def cpu(
     return bins
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -10,17 +10,11 @@ columns,)`` and ``back_table (2 * columns * lines,)``, int32, all zeros before. 
 are seen in part, the second of those that are seen as a whole.
 """
 
-from .parts import (
-    Array,
-    Integers,
-    KernelSpec,
-    at_least,
-    at_most,
-    compiled,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     cum: Integers,
     prefix: Integers,
@@ -41,7 +35,7 @@ def cpu(
     s = 0
     for i in range(lines):
         a = i * block
-        b = at_most(a + block, rows)
+        b = p.at_most(a + block, rows)
         while cum[s + 1] <= a:
             s += 1
         last = s
@@ -49,10 +43,10 @@ def cpu(
             last += 1
         begin, end = cum[s], cum[s + 1]
         known = begin + prefix[s]
-        low = at_least(a - left, begin)
-        high = at_least(at_most(b + right, cum[last + 1]), cum[last] + prefix[last])
-        least = at_most(a + right + 1, end)  # that the last row and the first one of a single sequence see
-        most = at_least(b - 1 - left, begin)
+        low = p.at_least(a - left, begin)
+        high = p.at_least(p.at_most(b + right, cum[last + 1]), cum[last] + prefix[last])
+        least = p.at_most(a + right + 1, end)  # that the last row and the first one of a single sequence see
+        most = p.at_least(b - 1 - left, begin)
         whole = s == last and a + block <= rows
         j = (begin if prefix[s] > 0 else low) // width
         while j * width < high:
@@ -71,4 +65,4 @@ def cpu(
             j += 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("i4",) * 4,))
+KERNEL = p.KernelSpec(cpu, takes=(("i4",) * 4,))

@@ -6,31 +6,12 @@ Row r of the sequences, ``out (rows * width,)``, which is in run u, is row ``r +
 that no chunk holds is zero.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    MEANS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    alike,
-    at_most,
-    clear,
-    columns_at_once,
-    compiled,
-    pointer,
-    room,
-    total,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search, wide
+from . import parts as p
+from .parts import Array, Columns, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -44,27 +25,16 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
-    rows, sums = pointer(x), pointer(out)
-    blocks = room(sums)
+    rows, sums = p.pointer(x), p.pointer(out)
+    blocks = p.room(sums)
     for u in range(lo, hi):
         place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
         divisor = float(many) if mode == 1 and many > 1 else 0.0
-        steps = pointer(shifts[first[u] : first[u] + many])
-        count = columns_at_once(size)
-        k = 0
+        steps = p.pointer(shifts[first[u] : first[u] + many])
         if many == 0:
-            clear(out, place, size * out.itemsize)
-            k = size
-        while k < size:
-            k = at_most(k, size - count)
-            columns = Columns(place + k, many, width, steps, 0)
-            if count == 32:
-                total(rows, sums, blocks, columns, place + k, divisor, 32)
-            elif count == 4:
-                total(rows, sums, blocks, columns, place + k, divisor, 4)
-            else:
-                total(rows, sums, blocks, columns, place + k, divisor, 1)
-            k += count
+            p.clear(out, place, size * out.itemsize)
+        else:
+            p.total_columns((rows, sums, blocks, divisor), Columns(place, many, width, steps, 0), place, 0, size)
 
 
 def cuda(
@@ -80,17 +50,17 @@ def cuda(
     """All rows of `out`, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
-        u = search(cum, r)
+        u = p.search(cum, r)
         k = gpu.threadIdx.x
         while k < width:
             total = out.dtype.type(0)
-            blocks = wide(total)
+            blocks = p.wide(total)
             for c in range(counts[u]):
                 total += x[(r + shifts[first[u] + c]) * width + k]
                 if c & 7 == 7:
-                    blocks += wide(total)
+                    blocks += p.wide(total)
                     total = out.dtype.type(0)
-            total = out.dtype.type(blocks + wide(total))
+            total = out.dtype.type(blocks + p.wide(total))
             if mode == 1 and counts[u] > 1:
                 total /= out.dtype.type(counts[u])  # an integer would divide in float64
             out[r * width + k] = total
@@ -98,4 +68,4 @@ def cuda(
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (*alike(FLOATS, 2), *MEANS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (*p.alike(p.FLOATS, 2), *p.MEANS))

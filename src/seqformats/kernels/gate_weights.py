@@ -16,17 +16,18 @@ the 4 gates of 16 units each, one after the other, of a GRU r and z of 16 units 
 A unit is 16 units of the layer.
 """
 
-from .parts import Array, Integers, KernelSpec, at_least, at_most, compiled, pointer, shared, turn
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def lay(w: Array, row: int, some: int, columns: int, x: Array, to: int, wide: int, depth: int) -> None:
     """Write `some` rows of weights as 16 columns of a panel of `depth` rows, zeros where there is no weight."""
     k = 0
     if some == 16:
         while k + 8 <= columns:
-            turn(w, row * columns + k, columns, x, to + k * wide, wide)
-            turn(w, (row + 8) * columns + k, columns, x, to + k * wide + 8, wide)
+            p.turn(w, row * columns + k, columns, x, to + k * wide, wide)
+            p.turn(w, (row + 8) * columns + k, columns, x, to + k * wide + 8, wide)
             k += 8
     while k < depth:
         for r in range(16):
@@ -34,7 +35,7 @@ def lay(w: Array, row: int, some: int, columns: int, x: Array, to: int, wide: in
         k += 1
 
 
-@compiled
+@p.compiled
 def cpu(
     w_ih: Array,
     w_hh: Array,
@@ -49,14 +50,14 @@ def cpu(
     """Units `lo` to `hi`."""
     biased = b_ih.size > 0
     begin, gates, hidden, deep = sizes[0], sizes[1], sizes[2], sizes[3]
-    w_ih, w_hh, b_ih, b_hh, x = pointer(w_ih), pointer(w_hh), pointer(b_ih), pointer(b_hh), pointer(x)
+    w_ih, w_hh, b_ih, b_hh, x = p.pointer(w_ih), p.pointer(w_hh), p.pointer(b_ih), p.pointer(b_hh), p.pointer(x)
     line = gates * width
     weights = begin + line * deep
     bias = weights + line * width
-    for p in range(lo, hi):
+    for q in range(lo, hi):
         for g in range(gates):
-            row, some = g * hidden + 16 * p, at_least(at_most(16, hidden - 16 * p), 0)
-            column = 64 * p + 16 * g if gates == 4 else 32 * p + 16 * g if g < 2 else 2 * width + 16 * p
+            row, some = g * hidden + 16 * q, p.at_least(p.at_most(16, hidden - 16 * q), 0)
+            column = 64 * q + 16 * g if gates == 4 else 32 * q + 16 * g if g < 2 else 2 * width + 16 * q
             panel, place = column // 32 * 32, column % 32
             lay(w_ih, row, some, deep, x, begin + panel * deep + place, 32, deep)
             if gates == 3 and g == 2:
@@ -67,10 +68,10 @@ def cpu(
                 x[bias + column + r] = b_ih[row + r] if biased and r < some else 0
                 last = bias + column + r
                 if gates == 3 and g == 2:
-                    last = bias + line + 16 * p + r
+                    last = bias + line + 16 * q + r
                     x[last] = 0
                 if biased and r < some:
                     x[last] += b_hh[row + r]
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 5, ("f8",) * 5))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 5, ("f8",) * 5))

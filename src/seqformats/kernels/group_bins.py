@@ -1,9 +1,10 @@
 """Write the members of each bin one after the other, in the order in which they come: a counting sort."""
 
-from .parts import Integers, KernelSpec, compiled
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(of: Integers, counts: Integers, places: Integers, begins: Integers) -> None:
     """Write the places of ``of (n,)``, the bin of each, bin by bin to ``places (n,)``.
 
@@ -23,4 +24,4 @@ def cpu(of: Integers, counts: Integers, places: Integers, begins: Integers) -> N
         begins[b] += 1
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -11,38 +11,39 @@ Computer Programming", 5.2.5).
 
 import numpy as np
 
-from .parts import Integers, KernelSpec, compiled, pointer
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(ids: Integers, cum: Integers, height: int, table: Integers) -> int:
     """Return the number of rows that are named, or -1."""
     m, n = ids.size, cum.size - 1
-    table, ids, cum = pointer(table), pointer(ids), pointer(cum)
+    table, ids, cum = p.pointer(table), p.pointer(ids), p.pointer(cum)
     source, target, bag_of, counts = 3 * m + 1, 4 * m + 1, 5 * m + 1, 6 * m + 1
     shift, digit = 0, 11 if m > 2048 else 8
     while m >> shift != 0:
         shift += 1
     for i in range(n):
-        for p in range(cum[i], cum[i + 1]):
-            if np.uint64(ids[p]) >= np.uint64(height):
+        for q in range(cum[i], cum[i + 1]):
+            if np.uint64(ids[q]) >= np.uint64(height):
                 return -1
-            table[bag_of + p] = i
-            table[source + p] = ids[p] << shift | p
+            table[bag_of + q] = i
+            table[source + q] = ids[q] << shift | q
     low = shift
     while (height - 1) >> (low - shift) != 0:
         for d in range(1 << digit):
             table[counts + d] = 0
         mask = (1 << digit) - 1
-        for p in range(m):
-            table[counts + (table[source + p] >> low & mask)] += 1
+        for q in range(m):
+            table[counts + (table[source + q] >> low & mask)] += 1
         total = 0
         for d in range(1 << digit):
             count = table[counts + d]
             table[counts + d] = total
             total += count
-        for p in range(m):
-            word = table[source + p]
+        for q in range(m):
+            word = table[source + q]
             place = counts + (word >> low & mask)
             table[target + table[place]] = word
             table[place] += 1
@@ -51,16 +52,16 @@ def cpu(ids: Integers, cum: Integers, height: int, table: Integers) -> int:
     named, last = 0, -1
     for k in range(m):
         word = table[source + k]
-        row, p = word >> shift, word & ((1 << shift) - 1)
+        row, q = word >> shift, word & ((1 << shift) - 1)
         if row != last:
             table[named] = row
             table[m + named] = k
             named += 1
             last = row
-        table[2 * m + 1 + k] = table[bag_of + p]
-        table[3 * m + 1 + k] = p
+        table[2 * m + 1 + k] = table[bag_of + q]
+        table[3 * m + 1 + k] = q
     table[m + named] = m
     return named
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -8,7 +8,8 @@ of sequences must stay; then some of them, up to 12, in all ways.
 
 from typing import Any, NamedTuple
 
-from .parts import Array, Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Array, Integers
 
 MOST, ALL = 512, 12
 """How many members of two bins are divided anew at most, and how many in all ways."""
@@ -37,34 +38,34 @@ class Rules(NamedTuple):
     equal: int
 
 
-@shared
+@p.shared
 def size_of(rules: Rules, i: int) -> Any:
     """Count the items of a sequence; 0 where bins have room for all."""
     return rules.sizes[i] if rules.sizes.size else 0
 
 
-@shared
+@p.shared
 def remove(bins: Bins, b: int, place: int) -> None:
     """Take the member at `place` out of the list of a bin."""
     last = bins.listed[b] - 1
-    for p in range(b * bins.width + place, b * bins.width + last):
-        bins.members[p] = bins.members[p + 1]
+    for q in range(b * bins.width + place, b * bins.width + last):
+        bins.members[q] = bins.members[q + 1]
     bins.listed[b] = last
 
 
-@shared
+@p.shared
 def insert(bins: Bins, b: int, i: int) -> None:
     """Put a sequence into the list of a bin: their numbers rise as their costs fall."""
     begin = b * bins.width
-    p = begin + bins.listed[b]
-    while p > begin and bins.members[p - 1] > i:
-        bins.members[p] = bins.members[p - 1]
-        p -= 1
-    bins.members[p] = i
+    q = begin + bins.listed[b]
+    while q > begin and bins.members[q - 1] > i:
+        bins.members[q] = bins.members[q - 1]
+        q -= 1
+    bins.members[q] = i
     bins.listed[b] += 1
 
 
-@shared
+@p.shared
 def account(bins: Bins, rules: Rules, b: int, i: int, sign: int) -> None:
     """Add a sequence to what a bin has, or take it away."""
     bins.loads[b] += sign * rules.costs[i]
@@ -72,7 +73,7 @@ def account(bins: Bins, rules: Rules, b: int, i: int, sign: int) -> None:
     bins.counts[b] += sign
 
 
-@shared
+@p.shared
 def exchange(bins: Bins, rules: Rules, a: int, b: int) -> bool:
     """Move the sequence of a, or exchange it for one of b, that brings the two nearest to each other, if any does."""
     costs, members = rules.costs, bins.members
@@ -84,12 +85,12 @@ def exchange(bins: Bins, rules: Rules, a: int, b: int) -> bool:
     may_move = rules.equal == 0 and bins.counts[a] > 1 and bins.listed[b] < bins.width
     first, second, listed = a * bins.width, b * bins.width, bins.listed[b]
     low = 0
-    for p in range(bins.listed[a]):
-        i = members[first + p]
+    for spot in range(bins.listed[a]):
+        i = members[first + spot]
         cost, size = costs[i], size_of(rules, i)
         if may_move and 0 < cost < gap and size <= free and abs(cost - half) < best:
             best = abs(cost - half)
-            mine, theirs = p, -1
+            mine, theirs = spot, -1
         while low < listed and costs[members[second + low]] > cost - half:
             low += 1  # the first that is no costlier than is wanted
         for q in range(max(low - 2, 0), min(low + 2, listed)):
@@ -97,7 +98,7 @@ def exchange(bins: Bins, rules: Rules, a: int, b: int) -> bool:
             change, more = cost - costs[j], size - size_of(rules, j)
             if 0 < change < gap and abs(change - half) < best and more <= free and -more <= back:
                 best = abs(change - half)
-                mine, theirs = p, q
+                mine, theirs = spot, q
     if mine < 0:
         return False
     i = members[first + mine]
@@ -114,7 +115,7 @@ def exchange(bins: Bins, rules: Rules, a: int, b: int) -> bool:
     return True
 
 
-@shared
+@p.shared
 def place_of(bins: Bins, b: int, i: int) -> int:
     """The place of a sequence in the list of a bin, by halving."""
     low, high = 0, bins.listed[b]
@@ -127,7 +128,7 @@ def place_of(bins: Bins, b: int, i: int) -> int:
     return low
 
 
-@shared
+@p.shared
 def try_all(bins: Bins, rules: Rules, a: int, b: int, pool: Integers, sides: Integers) -> bool:
     """Divide some members of a and b anew in all ways, and take the best, if the costlier one becomes cheaper.
 
@@ -169,7 +170,7 @@ def try_all(bins: Bins, rules: Rules, a: int, b: int, pool: Integers, sides: Int
     return True
 
 
-@shared
+@p.shared
 def sink(spreads: Array, heap: Integers, count: int) -> None:
     """Let the first of a heap by falling spread sink to where it belongs; equal ones by number."""
     s, at = heap[0], 0
@@ -187,7 +188,7 @@ def sink(spreads: Array, heap: Integers, count: int) -> None:
     heap[at] = s
 
 
-@shared
+@p.shared
 def difference(rules: Rules, pool: Integers, sides: Integers, spreads: Array, work: Integers) -> None:
     """Divide ``pool``, by falling cost, into two by the differencing method, with equal counts pair by pair."""
     m = pool.size
@@ -200,11 +201,11 @@ def difference(rules: Rules, pool: Integers, sides: Integers, spreads: Array, wo
             spreads[s] -= rules.costs[pool[s * each + 1]]
         heap[s] = s
     for s in range(1, states):  # sorted by insertion, which is a heap; singles come sorted
-        p = s
-        while p > 0 and spreads[heap[p - 1]] < spreads[s]:
-            heap[p] = heap[p - 1]
-            p -= 1
-        heap[p] = s
+        q = s
+        while q > 0 and spreads[heap[q - 1]] < spreads[s]:
+            heap[q] = heap[q - 1]
+            q -= 1
+        heap[q] = s
     for turn in range(states - 1):
         count = states - 1 - turn
         one = heap[0]
@@ -225,7 +226,7 @@ def difference(rules: Rules, pool: Integers, sides: Integers, spreads: Array, wo
         sides[k] = signs[s] if k == s * each else 1 - signs[s]
 
 
-@shared
+@p.shared
 def divide(bins: Bins, rules: Rules, a: int, b: int, spreads: Array, work: Integers) -> bool:
     """Divide the members of two bins anew by the differencing method, if that makes the costlier one, a, cheaper.
 
@@ -264,20 +265,20 @@ def divide(bins: Bins, rules: Rules, a: int, b: int, spreads: Array, work: Integ
     return True
 
 
-@shared
-def merge_lists(bins: Bins, p: int, one: int, q: int, two: int, pool: Integers) -> None:
+@p.shared
+def merge_lists(bins: Bins, spot: int, one: int, q: int, two: int, pool: Integers) -> None:
     """Merge two lists of members, which begin at p and q, by falling cost."""
-    last, end = p + one, q + two
+    last, end = spot + one, q + two
     for k in range(one + two):
-        if q == end or (p < last and bins.members[p] < bins.members[q]):
-            pool[k] = bins.members[p]
-            p += 1
+        if q == end or (spot < last and bins.members[spot] < bins.members[q]):
+            pool[k] = bins.members[spot]
+            spot += 1
         else:
             pool[k] = bins.members[q]
             q += 1
 
 
-@shared
+@p.shared
 def divide_some(bins: Bins, rules: Rules, a: int, b: int, work: Integers) -> Any:
     """Divide up to `ALL` members of two bins anew in all ways: all, or some that lie between all others by cost."""
     one, two = bins.listed[a], bins.listed[b]
@@ -293,7 +294,7 @@ def divide_some(bins: Bins, rules: Rules, a: int, b: int, work: Integers) -> Any
     return mine + theirs > 1 and try_all(bins, rules, a, b, pool, sides)
 
 
-@shared
+@p.shared
 def put_rising(loads: Array, order: Integers) -> None:
     """Write the bins by rising cost, equal ones by number, to `order`: Shell's method with Knuth's distances."""
     n = loads.size
@@ -304,18 +305,18 @@ def put_rising(loads: Array, order: Integers) -> None:
         gap = 3 * gap + 1
     while gap > 0:
         for k in range(gap, n):
-            b, p = order[k], k
-            while p >= gap:
-                c = order[p - gap]
+            b, q = order[k], k
+            while q >= gap:
+                c = order[q - gap]
                 if loads[c] < loads[b] or (loads[c] == loads[b] and c < b):
                     break
-                order[p] = c
-                p -= gap
-            order[p] = b
+                order[q] = c
+                q -= gap
+            order[q] = b
         gap //= 3
 
 
-@compiled
+@p.compiled
 def cpu(
     costs: Array, sizes: Integers, movable: Integers, of: Integers, values: Array, numbers: Integers, limits: Integers
 ) -> int:
@@ -381,4 +382,4 @@ def cpu(
     return full
 
 
-KERNEL = KernelSpec(cpu, takes=(("f8", "f8"),))
+KERNEL = p.KernelSpec(cpu, takes=(("f8", "f8"),))

@@ -4,27 +4,13 @@ Where parts lie, see `join_rows`.  On the other side are rows without gaps, sequ
 sequence has ended is left out of the turns that follow.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    MOVES,
-    Array,
-    Integers,
-    KernelSpec,
-    at_least,
-    at_most,
-    compiled,
-    move_run,
-    part_of,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, move_four, run_on
-    from .parts.gpu import search
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def alike_from(begins: Array, units: Array, cum: Array, parts: int, n: int, unit: int, first: int, hi: int) -> int:
     """Count the sequences from one on that are as long in every part, and begin where the one before ends."""
     i = first
@@ -40,7 +26,7 @@ def alike_from(begins: Array, units: Array, cum: Array, parts: int, n: int, unit
     return i - first
 
 
-@compiled
+@p.compiled
 def cpu(
     src: int,
     out: int,
@@ -57,19 +43,19 @@ def cpu(
     """Sequences `lo` to `hi`; `row` bytes a row.  With `absolute` 1 `src` is 0, else `out` has the parts."""
     parts, n = bases.size, offsets.size - 1
     unit = row if absolute else 1
-    some = at_least(4096 // at_least(parts * row, 1), 1)  # turns that are written part by part within a cache
+    some = p.at_least(4096 // p.at_least(parts * row, 1), 1)  # turns that are written part by part within a cache
     i = lo
     while i < hi:
         last = i + alike_from(begins, units, cum, parts, n, unit, i, hi)
         place, stop, t = offsets[i], offsets[last], 0
         while place < stop:  # a block of turns, in all of which each part has an item
-            turns = at_most((stop - place) // parts, some)
+            turns = p.at_most((stop - place) // parts, some)
             for k in range(parts):
                 begin, there = bases[k] + begins[k * (n + 1) + i] * units[k], (place + k) * row
                 if absolute:
-                    move_run(out, there, parts * row, src, begin + t * row, row, row, turns)
+                    p.move_run(out, there, parts * row, src, begin + t * row, row, row, turns)
                 else:
-                    move_run(out, (begin + t) * row, row, src, there, parts * row, row, turns)
+                    p.move_run(out, (begin + t) * row, row, src, there, parts * row, row, turns)
             place += parts * turns
             t += turns
         if last > i:
@@ -85,23 +71,23 @@ def cpu(
                 left = cum[u + 1] - cum[u] - t
                 if left > 0:
                     taking += 1
-                    turns = at_most(turns, left)
+                    turns = p.at_most(turns, left)
             there = place * row
             for k in range(parts):
                 u = k * (n + 1) + i
                 if cum[u + 1] - cum[u] > t:
                     begin = bases[k] + begins[u] * units[k]
                     if absolute:
-                        move_run(out, there, taking * row, src, begin + t * row, row, row, turns)
+                        p.move_run(out, there, taking * row, src, begin + t * row, row, row, turns)
                     else:
-                        move_run(out, (begin + t) * row, row, src, there, taking * row, row, turns)
+                        p.move_run(out, (begin + t) * row, row, src, there, taking * row, row, turns)
                     there += row
             place += taking * turns
             t += turns
         i += 1
 
 
-@shared
+@p.shared
 def way_of_item(
     bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
 ) -> Any:
@@ -110,12 +96,12 @@ def way_of_item(
     That is an address with rows of `row` bytes, or a row, where `row` is 1.
     """
     parts, n = bases.size, offsets.size - 1
-    t, u, k = part_of(cum, offsets, i, r)
+    t, u, k = p.part_of(cum, offsets, i, r)
     place = offsets[i]
     for j in range(parts):  # what is there of each part before this item
         v = j * (n + 1) + i
         length = cum[j * (n + 1) + i + 1] - cum[v]
-        place += at_most(length, t + (1 if j < k else 0))
+        place += p.at_most(length, t + (1 if j < k else 0))
     return place, bases[k] + begins[u] * units[k] + t * row
 
 
@@ -131,23 +117,23 @@ def cuda(
     row: int,
 ) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
-    r, last = first_of_line(), offsets[offsets.size - 1] - 1
+    r, last = p.first_of_line(), offsets[offsets.size - 1] - 1
     if r <= last:
-        r1, r2, r3 = at_most(r + 1, last), at_most(r + 2, last), at_most(r + 3, last)
+        r1, r2, r3 = p.at_most(r + 1, last), p.at_most(r + 2, last), p.at_most(r + 3, last)
         size = row * out.itemsize if absolute else 1
-        i = search(offsets, r)
+        i = p.search(offsets, r)
         p0, a = way_of_item(bases, units, begins, cum, offsets, i, r, size)
-        i = run_on(offsets, i, r1)
+        i = p.run_on(offsets, i, r1)
         p1, b = way_of_item(bases, units, begins, cum, offsets, i, r1, size)
-        i = run_on(offsets, i, r2)
+        i = p.run_on(offsets, i, r2)
         p2, c = way_of_item(bases, units, begins, cum, offsets, i, r2, size)
-        i = run_on(offsets, i, r3)
+        i = p.run_on(offsets, i, r3)
         p3, d = way_of_item(bases, units, begins, cum, offsets, i, r3, size)
         whole = (p0 * row, p1 * row, p2 * row, p3 * row)
         if absolute:
-            move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
+            p.move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
         else:
-            move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
+            p.move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "lines")

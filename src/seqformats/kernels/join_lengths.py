@@ -1,14 +1,10 @@
 """The structure of several parts joined sequence by sequence, from the offsets of all of them."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(cum: Integers, joined: Integers) -> int:
     """Write one after the other into ``joined (2 * n + 1,)``: the lengths, the offsets.
 
@@ -29,8 +25,8 @@ def cpu(cum: Integers, joined: Integers) -> int:
             u += n + 1
         joined[i] = total - before
         joined[n + 1 + i] = total
-        longest = at_least(longest, total - before)
+        longest = p.at_least(longest, total - before)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

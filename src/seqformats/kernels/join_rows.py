@@ -6,27 +6,13 @@ an item that is put into every sequence `units` is 0.  On the other side are row
 begins with row ``offsets[i]``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    MOVES,
-    Array,
-    Integers,
-    KernelSpec,
-    at_most,
-    compiled,
-    move_row,
-    part_of,
-    shared,
-    will_read,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, move_four, run_on
-    from .parts.gpu import search
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     src: int,
     out: int,
@@ -49,14 +35,14 @@ def cpu(
             size = (cum[u + 1] - cum[u]) * row
             begin = bases[k] + begins[u] * units[k]
             if absolute:
-                will_read(bases[k] + begins[k * (n + 1) + at_most(i + 8, hi - 1)] * units[k])
-                move_row(out, place, src, begin, size)
+                p.will_read(bases[k] + begins[k * (n + 1) + p.at_most(i + 8, hi - 1)] * units[k])
+                p.move_row(out, place, src, begin, size)
             else:
-                move_row(out, begin * row, src, place, size)
+                p.move_row(out, begin * row, src, place, size)
             place += size
 
 
-@shared
+@p.shared
 def place_in_part(
     bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
 ) -> Any:
@@ -64,7 +50,7 @@ def place_in_part(
 
     `row` is 1 for the latter.
     """
-    t, u, k = part_of(cum, offsets, i, r)
+    t, u, k = p.part_of(cum, offsets, i, r)
     return bases[k] + begins[u] * units[k] + t * row
 
 
@@ -80,23 +66,23 @@ def cuda(
     row: int,
 ) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
-    r, last = first_of_line(), offsets[offsets.size - 1] - 1
+    r, last = p.first_of_line(), offsets[offsets.size - 1] - 1
     if r <= last:
-        r1, r2, r3 = at_most(r + 1, last), at_most(r + 2, last), at_most(r + 3, last)
+        r1, r2, r3 = p.at_most(r + 1, last), p.at_most(r + 2, last), p.at_most(r + 3, last)
         size = row * out.itemsize if absolute else 1
-        i = search(offsets, r)
+        i = p.search(offsets, r)
         a = place_in_part(bases, units, begins, cum, offsets, i, r, size)
-        i = run_on(offsets, i, r1)
+        i = p.run_on(offsets, i, r1)
         b = place_in_part(bases, units, begins, cum, offsets, i, r1, size)
-        i = run_on(offsets, i, r2)
+        i = p.run_on(offsets, i, r2)
         c = place_in_part(bases, units, begins, cum, offsets, i, r2, size)
-        i = run_on(offsets, i, r3)
+        i = p.run_on(offsets, i, r3)
         d = place_in_part(bases, units, begins, cum, offsets, i, r3, size)
         whole = (r * row, r1 * row, r2 * row, r3 * row)
         if absolute:
-            move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
+            p.move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
         else:
-            move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
+            p.move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "lines")

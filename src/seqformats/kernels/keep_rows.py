@@ -4,22 +4,12 @@
 tokens.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    SIGNED,
-    Array,
-    Integers,
-    KernelSpec,
-    compiled,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
     """Rows `lo` to `hi`."""
     items = x[lo:hi]
@@ -52,6 +42,6 @@ def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:  # noqa: A
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind, "u1") for kind in (*SIGNED, "u1"))
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "units", tuple((kind, "u1") for kind in (*p.SIGNED, "u1"))
 )  # uint64 comes as int64

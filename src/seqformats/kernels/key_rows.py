@@ -4,29 +4,11 @@
 `order` are those of `order_rows`.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    SIGNED,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    item_at,
-    key_of,
-    locate,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, four_rows, word_of_line
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     keys: Integers,
@@ -41,16 +23,16 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for t in range(length):
                 d = (at.cum[i] + t) * width + k
-                keys[d] = key_of(x[item_at(columns, t)], bits, least, order)
+                keys[d] = p.key_of(x[p.item_at(columns, t)], bits, least, order)
                 ids[d] = t
 
 
-@shared
+@p.shared
 def put(keys: Integers, ids: Integers, d: int, key: int, t: int) -> None:
     """A key and a place to where those of a row begin."""
     keys[d] = key
@@ -59,15 +41,15 @@ def put(keys: Integers, ids: Integers, d: int, key: int, t: int) -> None:
 
 def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, bits: int, least: int, order: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    r, k = first_of_line(), word_of_line()
+    r, k = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
-        (i0, t0, p0), (i1, t1, p1), (i2, t2, p2), (i3, t3, p3) = four_rows(at, r)
+        (i0, t0, p0), (i1, t1, p1), (i2, t2, p2), (i3, t3, p3) = p.four_rows(at, r)
         a, b = x[p0 * width + k], x[p1 * width + k]
         c, d = x[p2 * width + k], x[p3 * width + k]
-        put(keys, ids, (at.cum[i0] + t0) * width + k, key_of(a, bits, least, order), t0)
-        put(keys, ids, (at.cum[i1] + t1) * width + k, key_of(b, bits, least, order), t1)
-        put(keys, ids, (at.cum[i2] + t2) * width + k, key_of(c, bits, least, order), t2)
-        put(keys, ids, (at.cum[i3] + t3) * width + k, key_of(d, bits, least, order), t3)
+        put(keys, ids, (at.cum[i0] + t0) * width + k, p.key_of(a, bits, least, order), t0)
+        put(keys, ids, (at.cum[i1] + t1) * width + k, p.key_of(b, bits, least, order), t1)
+        put(keys, ids, (at.cum[i2] + t2) * width + k, p.key_of(c, bits, least, order), t2)
+        put(keys, ids, (at.cum[i3] + t3) * width + k, p.key_of(d, bits, least, order), t3)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1", "u2", "u4"), 1))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike((*p.SIGNED, "u1", "u2", "u4"), 1))

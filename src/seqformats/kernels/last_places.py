@@ -5,40 +5,27 @@
 sequence, one sequence after the other; the place of the number itself where none before it is valid.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    at_most,
-    compiled,
-    locate,
-    pointer,
-    shared,
-)
-from .parts.code import Item
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Integers, Item, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def is_valid(value: Item, marks: int) -> Any:
     """Tell whether a number is a mark that is set, or not NaN."""
     return value != 0 if marks else value == value
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Integers, at: Layout, marks: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, places = pointer(x), pointer(out)
+    rows, places = p.pointer(x), p.pointer(out)
     cum = at.cum
-    at = pointer(at)
+    at = p.pointer(at)
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         begin = cum[i] * width
         first *= width
         if width == 1:
@@ -47,23 +34,23 @@ def cpu(x: Array, out: Integers, at: Layout, marks: int, width: int, lo: int, hi
                 last = t if is_valid(rows[first + t], marks) else last
                 places[begin + t] = last if last >= 0 else t
             continue
-        for p in range(length * width):
-            before = places[begin + p - width] if p >= width else p
+        for q in range(length * width):
+            before = places[begin + q - width] if q >= width else q
             # a number that is its own place need not be valid: it may be one of those before the first
-            known = p >= width and is_valid(rows[first + before], marks)
-            places[begin + p] = before if known and not is_valid(rows[first + p], marks) else p
+            known = q >= width and is_valid(rows[first + before], marks)
+            places[begin + q] = before if known and not is_valid(rows[first + q], marks) else q
 
 
 def cuda(x: Array, out: Integers, at: Layout, marks: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    ends = natural(gpu.shared.array(128, at.cum.dtype))
+    ends = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         share = (length + gpu.blockDim.y - 1) // gpu.blockDim.y
-        start = at_most(gpu.threadIdx.y * share, length)
-        stop = at_most(start + share, length)
+        start = p.at_most(gpu.threadIdx.y * share, length)
+        stop = p.at_most(start + share, length)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -87,4 +74,4 @@ def cuda(x: Array, out: Integers, at: Layout, marks: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (("f4",), ("f8",), ("u1",)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (("f4",), ("f8",), ("u1",)))

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 from ..ctc.rows import NGramStates
-from .parts import Integers, KernelSpec, compiled
-from .parts.ngrams import find_arc, follow_word
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(model: NGramStates, contexts: Integers, own: Integers, size: int) -> int:
     """All arcs."""
     for arc in range(model.words.size):
         back: Any = 0
         if arc >= size:
             state: Any = np.int64(model.fails[contexts[arc]])
-            shorter = find_arc(model, state, np.int64(model.words[arc]))
+            shorter = p.find_arc(model, state, np.int64(model.words[arc]))
             while shorter < 0:
                 state = np.int64(model.fails[state])
-                shorter = find_arc(model, state, np.int64(model.words[arc]))
+                shorter = p.find_arc(model, state, np.int64(model.words[arc]))
             back = np.int64(model.nexts[shorter])
             if model.logs[arc] != model.logs[arc]:
-                value, _ = follow_word(model, np.int64(model.fails[contexts[arc]]), np.int64(model.words[arc]))
+                value, _ = p.follow_word(model, np.int64(model.fails[contexts[arc]]), np.int64(model.words[arc]))
                 model.logs[arc] = model.weights[contexts[arc]] + value
         state = own[arc]
         model.nexts[arc] = state if state >= 0 else back
@@ -36,4 +36,4 @@ def cpu(model: NGramStates, contexts: Integers, own: Integers, size: int) -> int
     return 0
 
 
-KERNEL = KernelSpec(cpu, takes=(("i4",) * 4,))
+KERNEL = p.KernelSpec(cpu, takes=(("i4",) * 4,))

@@ -4,29 +4,27 @@
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..beam.rows import Limits
-from .parts import CALCULATES, Array, KernelSpec, alike, compiled, limited, powers_of_row
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, gpu, ln, natural, wide
 
-
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0 and limits.words == 0
     for r in range(lo, hi):
         begin = r * width
         for k in range(0 if unlimited else width):
-            out[begin + k] = limited(x[begin + k], k, r, limits)
+            out[begin + k] = p.limited(x[begin + k], k, r, limits)
         if unlimited:
-            top, total = powers_of_row(x, begin, width, out, -1, 128)
+            top, total = p.powers_of_row(x, begin, width, out, -1, 128)
         else:
-            top, total = powers_of_row(out, begin, width, out, -1, 128)
+            top, total = p.powers_of_row(out, begin, width, out, -1, 128)
         log = np.float32(np.log(total))
         if top == -np.inf:  # there is nothing to divide
             top = np.float32(0)
@@ -38,7 +36,7 @@ def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> N
 
 def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
     """All rows, a block each."""
-    parts = natural(gpu.shared.array(128, x.dtype))
+    parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     r = gpu.blockIdx.x
@@ -47,7 +45,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
         k = me
         while k < width:
             place = r * width + k
-            out[place] = limited(x[place], k, r, limits)
+            out[place] = p.limited(x[place], k, r, limits)
             top = max(top, out[place])
             k += threads
         parts[me] = top
@@ -64,17 +62,17 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
         if empty:
             top = x.dtype.type(0)
         total = x.dtype.type(0)
-        blocks = wide(total)
+        blocks = p.wide(total)
         taken = 0
         k = me
         while k < width:
-            total += exp(out[r * width + k] - top)
+            total += p.exp(out[r * width + k] - top)
             k += threads
             taken += 1
             if taken & 7 == 0:
-                blocks += wide(total)
+                blocks += p.wide(total)
                 total = x.dtype.type(0)
-        parts[me] = blocks + wide(total)
+        parts[me] = blocks + p.wide(total)
         gpu.syncthreads()
         half = threads >> 1
         while half > 0:
@@ -84,7 +82,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
             half >>= 1
         log = x.dtype.type(0)
         if not empty:
-            log = ln(parts[0])
+            log = p.ln(parts[0])
         k = me
         while k < width:
             out[r * width + k] = (out[r * width + k] - top) - log
@@ -93,4 +91,4 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(("f4",), 5))

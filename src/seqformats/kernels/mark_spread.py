@@ -4,32 +4,19 @@
 the sequences in one layout, see `Layout`, or are empty, and ``out`` does.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu, item_in, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         value = numbers[i] * factor[0]
         for t in range(length):
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             out[row] = value if marks.size == 0 or marks[row] != 0 else 0.0
 
 
@@ -37,10 +24,10 @@ def cuda(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, wi
     """All rows, a thread each."""
     r = gpu.grid(1)
     while r < at.cum[at.cum.size - 1]:
-        i, _, row = find(at, r)
+        i, _, row = p.find(at, r)
         counts = marks.size == 0 or marks[row] != 0
-        out[row] = item_in(out, numbers[i] * factor[0] if counts else zero_in(numbers))
+        out[row] = p.item_in(out, numbers[i] * factor[0] if counts else p.zero_in(numbers))
         r += gpu.gridsize(1)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", tuple(("f8", "f8", "u1", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple(("f8", "f8", "u1", kind) for kind in p.FLOATS))

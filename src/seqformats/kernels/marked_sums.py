@@ -4,31 +4,19 @@
 lie in the same or are empty.  ``out (n * 3,)``.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural, number_in, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         number, total, squares = 0, 0.0, 0.0
         for t in range(length):
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if marks.size == 0 or marks[row] != 0:
                 value = float(x[row])
                 number += 1
@@ -41,18 +29,18 @@ def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi:
 
 def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All units, a block each, whose threads share the items."""
-    parts = natural(gpu.shared.array(128, out.dtype))
+    parts = p.natural(gpu.shared.array(128, out.dtype))
     threads, slot = gpu.blockDim.x * gpu.blockDim.y, gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        number, total, squares = zero_in(out), zero_in(out), zero_in(out)
+        i, first, length = p.locate(at, u)
+        number, total, squares = p.zero_in(out), p.zero_in(out), p.zero_in(out)
         t = slot if gpu.blockIdx.y == 0 else length
         while t < length:
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if marks.size == 0 or marks[row] != 0:
-                value = number_in(out, x[row])
-                number += number_in(out, 1)
+                value = p.number_in(out, x[row])
+                number += p.number_in(out, 1)
                 total += value
                 squares += value * value
             t += threads
@@ -71,4 +59,4 @@ def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  #
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, "u1", "f8") for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "u1", "f8") for kind in p.FLOATS))

@@ -5,46 +5,26 @@ from, the first of equal ones, -1 where there is none; it may be of any size wit
 item that no chunk holds is zero.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    alike,
-    at_most,
-    beyond,
-    clear,
-    columns_at_once,
-    compiled,
-    in_lanes,
-    item_at,
-    larger,
-    load,
-    pointer,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from . import parts as p
+from .parts import Array, Columns, Integers
+from .parts.names import gpu
 
 
-@in_lanes
-def largest(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@p.by_columns()
+def largest(given: Any, columns: Columns, place: int, count: int) -> None:
     """The largest items of `count` columns to ``out[place:]``."""
-    best, length, one = load(x, item_at(columns, 0), count, x), columns.length, unknown(1)
+    x, out = given
+    best, length, one = p.load(x, p.item_at(columns, 0), count, x), columns.length, p.unknown(1)
     t = one
     while t < length:
-        best = larger(best, load(x, item_at(columns, t), count, x))
+        best = p.larger(best, p.load(x, p.item_at(columns, t), count, x))
         t += one
-    store(out, place, best)
+    p.store(out, place, best)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -59,25 +39,14 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
-    items, best = pointer(x), pointer(out)
+    given = p.pointer(x), p.pointer(out)
     for u in range(lo, hi):
         place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
-        steps = pointer(shifts[first[u] : first[u] + many])
-        count = columns_at_once(size)
-        k = 0
+        steps = p.pointer(shifts[first[u] : first[u] + many])
         if many == 0:
-            clear(out, place, size * out.itemsize)
-            k = size
-        while k < size:
-            k = at_most(k, size - count)
-            columns = Columns(place + k, many, width, steps, 0)
-            if count == 32:
-                largest(items, best, columns, place + k, 32)
-            elif count == 4:
-                largest(items, best, columns, place + k, 4)
-            else:
-                largest(items, best, columns, place + k, 1)
-            k += count
+            p.clear(out, place, size * out.itemsize)
+        else:
+            largest(given, Columns(place, many, width, steps, 0), place, 0, size)
         for r in range(cum[u], cum[u + 1] if keep else cum[u]):
             for d in range(r * width, (r + 1) * width):
                 found = -1
@@ -102,14 +71,14 @@ def cuda(
     """All rows of `out`, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
-        u = search(cum, r)
+        u = p.search(cum, r)
         k = gpu.threadIdx.x
         while k < width:
             best = out.dtype.type(0)
             found = -1
             for c in range(first[u], first[u] + counts[u]):
                 value = x[(r + shifts[c]) * width + k]
-                if found < 0 or beyond(value, best, 0):
+                if found < 0 or p.beyond(value, best, 0):
                     best = value
                     found = r + shifts[c]
             out[r * width + k] = best
@@ -119,4 +88,4 @@ def cuda(
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(NUMBERS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.NUMBERS, 2))

@@ -4,170 +4,137 @@
 number.  An empty sequence gives zeros.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    STREAMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    at_least,
-    at_most,
-    beyond,
-    clear,
-    columns_at_once,
-    compiled,
-    in_lanes,
-    in_turn,
-    item_at,
-    larger,
-    largest_lane,
-    load,
-    locate,
-    mirrored,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_at, has_one, some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import better, gpu, natural, zero_in
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def largest(x: Array, out: Array, columns: Columns, place: int, least: int, count: int) -> None:
+@p.by_columns()
+def largest(given: Any, columns: Columns, place: int, count: int) -> None:
     """The largest (least) items of `count` columns of a sequence to ``out[place:]``."""
-    best, length, one = mirrored(load(x, item_at(columns, 0), count, x), least), columns.length, unknown(1)
+    x, out, least = given
+    best, length, one = p.mirrored(p.load(x, p.item_at(columns, 0), count, x), least), columns.length, p.unknown(1)
     t = one
     while t < length:
-        best = larger(best, mirrored(load(x, item_at(columns, t), count, x), least))
+        best = p.larger(best, p.mirrored(p.load(x, p.item_at(columns, t), count, x), least))
         t += one
-    store(out, place, mirrored(best, least))
+    p.store(out, place, p.mirrored(best, least))
 
 
-@shared
-def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: int, turn: bool) -> int:
+@p.shared
+def largest_by_rows(given: Any, columns: Columns, place: int, turn: bool) -> int:
     """Take the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
 
     How many they are.
     """
-    length, even, some = columns.length, columns.width & -16, unknown(16)
-    a = item_at(columns, 0)
+    x, out, least = given
+    length, even, some = columns.length, columns.width & -16, p.unknown(16)
+    a = p.item_at(columns, 0)
     k = 0
     while k < even:
-        store(out, place + k, load(x, a + k, 16, x))
+        p.store(out, place + k, p.load(x, a + k, 16, x))
         k += some
     t = 1
     while turn and t < length:
-        a = item_at(columns, t)
+        a = p.item_at(columns, t)
         k = 0
         while k < even:
-            best = larger(mirrored(load(out, place + k, 16, x), least), mirrored(load(x, a + k, 16, x), least))
-            store(out, place + k, mirrored(best, least))
+            best = p.larger(
+                p.mirrored(p.load(out, place + k, 16, x), least), p.mirrored(p.load(x, a + k, 16, x), least)
+            )
+            p.store(out, place + k, p.mirrored(best, least))
             k += some
         t += 1
     while t < length:
         # the last four may have been seen before
-        t = at_most(t, at_least(length - 4, 0))
-        a, b = item_at(columns, t), item_at(columns, at_most(t + 1, length - 1))
-        c, d = item_at(columns, at_most(t + 2, length - 1)), item_at(columns, at_most(t + 3, length - 1))
+        t = p.at_most(t, p.at_least(length - 4, 0))
+        a, b = p.item_at(columns, t), p.item_at(columns, p.at_most(t + 1, length - 1))
+        c, d = p.item_at(columns, p.at_most(t + 2, length - 1)), p.item_at(columns, p.at_most(t + 3, length - 1))
         k = 0
         while k < even:
-            best = larger(mirrored(load(out, place + k, 16, x), least), mirrored(load(x, a + k, 16, x), least))
-            best = larger(best, mirrored(load(x, b + k, 16, x), least))
-            best = larger(best, mirrored(load(x, c + k, 16, x), least))
-            best = larger(best, mirrored(load(x, d + k, 16, x), least))
-            store(out, place + k, mirrored(best, least))
+            best = p.larger(
+                p.mirrored(p.load(out, place + k, 16, x), least), p.mirrored(p.load(x, a + k, 16, x), least)
+            )
+            best = p.larger(best, p.mirrored(p.load(x, b + k, 16, x), least))
+            best = p.larger(best, p.mirrored(p.load(x, c + k, 16, x), least))
+            best = p.larger(best, p.mirrored(p.load(x, d + k, 16, x), least))
+            p.store(out, place + k, p.mirrored(best, least))
             k += some
         t += 4
     return even
 
 
-@shared
-def largest_of_numbers(x: Array, out: Array, begin: int, length: int, place: int, least: int) -> None:
+@p.shared
+def largest_of_numbers(given: Any, columns: Columns, place: int) -> None:
     """Take the largest of single numbers side by side, 16 at least, 16 in lanes; some may be seen twice."""
-    last, t, some = length - 16, 16, unknown(32)
-    best, other = mirrored(load(x, begin, 16, x), least), mirrored(load(x, begin + last, 16, x), least)
+    x, out, least = given
+    begin, last = columns.begin, columns.length - 16
+    t, some = 16, p.unknown(32)
+    best, other = p.mirrored(p.load(x, begin, 16, x), least), p.mirrored(p.load(x, begin + last, 16, x), least)
     while t < last:
-        best = larger(best, mirrored(load(x, begin + t, 16, x), least))
-        other = larger(other, mirrored(load(x, begin + at_most(t + 16, last), 16, x), least))
+        best = p.larger(best, p.mirrored(p.load(x, begin + t, 16, x), least))
+        other = p.larger(other, p.mirrored(p.load(x, begin + p.at_most(t + 16, last), 16, x), least))
         t += some
-    store(out, place, mirrored(largest_lane(larger(best, other)), least))
+    p.store(out, place, p.mirrored(p.largest_lane(p.larger(best, other)), least))
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, best, units = pointer(x), pointer(out), at.cum.size - 1
-    at = pointer(at)
-    count, turn = columns_at_once(width), in_turn(at.cum[units], width, x.itemsize, at.step)
+    turn = p.in_turn(at.cum[at.cum.size - 1], width, x.itemsize, at.step)
+    given, at = (p.pointer(x), p.pointer(out), least), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = p.columns_of(at, u, width)
         k = 0
-        if length == 0:
-            clear(out, i * width, width * out.itemsize)
+        if columns.length == 0:
+            p.clear(out, i * width, width * out.itemsize)
             k = width
-        elif width == 1 and length >= 16 and at.step == 1:
-            largest_of_numbers(rows, best, first, length, i, least)
+        elif width == 1 and columns.length >= 16 and at.step == 1:
+            largest_of_numbers(given, columns, i)
             k = 1
         elif width >= 64:
-            columns = Columns(first * width, length, width, at.steps, at.step)
-            k = largest_by_rows(rows, best, columns, i * width, least, turn)
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                largest(rows, best, columns, place, least, 32)
-            elif count == 4:
-                largest(rows, best, columns, place, least, 4)
-            else:
-                largest(rows, best, columns, place, least, 1)
-            k += count
+            k = largest_by_rows(given, columns, i * width, turn)
+        largest(given, columns, i * width, k, width)
 
 
-@shared
+@p.shared
 def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
     """The largest (least) of five items, the first of which is the best so far."""
     a, b, c, d = four
-    best = better(better(best, a, least), b, least)
-    return better(better(best, c, least), d, least)
+    best = p.better(p.better(best, a, least), b, least)
+    return p.better(p.better(best, c, least), d, least)
 
 
-@shared
+@p.shared
 def best_of_eight(best: Any, eight: Any, least: int) -> Any:
     """Choose the largest (least) of nine items."""
     a, b, c, d, e, f, g, h = eight
     return best_of_four(best_of_four(best, (a, b, c, d), least), (e, f, g, h), least)
 
 
-@shared
+@p.shared
 def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
     """The largest (least) of every so many items of a column from t on; `least` is a constant.
 
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
-    best = x[item_at(columns, 0)]
-    while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
-        eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
+    best = x[p.item_at(columns, 0)]
+    while p.has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
+        eight, more = p.eight_at(x, columns, t, by), p.eight_at(x, columns, t + 8 * by, by)
         best = best_of_eight(best_of_eight(best, eight, least), more, least)
         t += 16 * by
     while t + 7 * by < columns.length:
-        best = best_of_eight(best, eight_at(x, columns, t, by), least)
+        best = best_of_eight(best, p.eight_at(x, columns, t, by), least)
         t += 8 * by
     while t < columns.length:
-        best = best_of_four(best, some_of(x, columns, t, by, best), least)
+        best = best_of_four(best, p.some_of(x, columns, t, by, best), least)
         t += 4 * by
     return best
 
 
-@shared
+@p.shared
 def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
     """Choose the largest (least) of a column, where `least` is a number: each loop compares one way."""
     if least:
@@ -177,11 +144,11 @@ def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> A
 
 def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    values = natural(gpu.shared.array(128, x.dtype))
+    values = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -194,7 +161,7 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
             while half > 0:
-                if gpu.threadIdx.y < half and beyond(values[place + half * gpu.blockDim.x], values[place], least):
+                if gpu.threadIdx.y < half and p.beyond(values[place + half * gpu.blockDim.x], values[place], least):
                     values[place] = values[place + half * gpu.blockDim.x]
                 gpu.syncthreads()
                 half >>= 1
@@ -206,18 +173,18 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
 
 def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             if length == 0:
-                out[i * width + k] = zero_in(out)
+                out[i * width + k] = p.zero_in(out)
             else:
                 out[i * width + k] = best_of_column(x, columns, 0, 1, least)
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), STREAMS, short, fours=True)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.NUMBERS, 2), p.STREAMS, short, fours=True)

@@ -6,20 +6,12 @@ number; 1: the sum over sequences of their mean, or of their sum divided by the 
 that have items that count.  ``out (1,)`` and ``weights (n,)``, float64; one unit has all the work.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    compiled,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, number_in, zero_in
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(sums: Array, how: Array, out: Array, weights: Array, each: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """The one unit."""
     for _ in range(lo, hi):
@@ -51,17 +43,17 @@ def cuda(sums: Array, how: Array, out: Array, weights: Array, each: int, width: 
                 if each == 0:
                     whole += sums[3 * i]
                 elif sums[3 * i] > 0:
-                    whole += number_in(how, 1)
-        total = zero_in(how)
+                    whole += p.number_in(how, 1)
+        total = p.zero_in(how)
         for i in range(weights.size):
-            weight = zero_in(how)
+            weight = p.zero_in(how)
             if sums[3 * i] > 0:
                 weight = how[2] / whole
                 if each != 0:
                     weight /= how[0] if how[0] > 0 else sums[3 * i]
                 total += sums[3 * i + 1] * weight
             weights[i] = weight
-        out[0] = item_in(out, total)
+        out[0] = p.item_in(out, total)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f8", "f8", "f8", "f8"),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f8", "f8", "f8", "f8"),))

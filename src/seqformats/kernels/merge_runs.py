@@ -5,16 +5,11 @@ Each key goes, with its number in `ids`, as far as it stands in its own run and 
 Computer Programming", 5.2.4); of equal keys those on the left come first.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, Integers, KernelSpec, alike, at_most, compiled, merged
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, run_on, word_of_line
-    from .parts.gpu import search
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     keys: Array,
     ids: Array,
@@ -33,23 +28,23 @@ def cpu(
             begin = cum[i] * width + k
             for t in range(length):
                 s = begin + t * width
-                d = begin + merged(keys, begin, length, t, few, width) * width
+                d = begin + p.merged(keys, begin, length, t, few, width) * width
                 to_keys[d] = keys[s]
                 to_ids[d] = ids[s]
 
 
 def cuda(keys: Array, ids: Array, to_keys: Array, to_ids: Array, cum: Integers, few: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    r, k = first_of_line(), word_of_line()
+    r, k = p.first_of_line(), p.word_of_line()
     rows = cum[cum.size - 1]
     if r < rows and k < width:
-        i = search(cum, r)
-        for row in range(r, at_most(r + 4, rows)):
-            i = run_on(cum, i, row)
+        i = p.search(cum, r)
+        for row in range(r, p.at_most(r + 4, rows)):
+            i = p.run_on(cum, i, row)
             begin = cum[i] * width + k
-            d = begin + merged(keys, begin, cum[i + 1] - cum[i], row - cum[i], few, width) * width
+            d = begin + p.merged(keys, begin, cum[i + 1] - cum[i], row - cum[i], few, width) * width
             to_keys[d] = keys[row * width + k]
             to_ids[d] = ids[row * width + k]
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(("i8",), 4))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike(("i8",), 4))

@@ -7,10 +7,11 @@ bins, and then the numbers of sequences differ by one at most (W. Michiels, J. K
 performance of the Karmarkar-Karp differencing method", 2003).
 """
 
-from .parts import Array, Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def sink(spreads: Array, heap: Integers, count: int, at: int) -> None:
     """Let the solution at place `at` of a heap by falling spread sink to where it belongs; equal ones by number."""
     s = heap[at]
@@ -28,25 +29,25 @@ def sink(spreads: Array, heap: Integers, count: int, at: int) -> None:
     heap[at] = s
 
 
-@shared
+@p.shared
 def put_falling(values: Array, order: Integers, other: Integers) -> None:
     """Write the places of `values` by falling value to `order`, equal ones as they came: merges of sorted runs of 8."""
     n = values.size
     for k in range(n):
-        p = k
-        while p & 7 and values[order[p - 1]] < values[k]:
-            order[p] = order[p - 1]
-            p -= 1
-        order[p] = k
+        spot = k
+        while spot & 7 and values[order[spot - 1]] < values[k]:
+            order[spot] = order[spot - 1]
+            spot -= 1
+        order[spot] = k
     half = 8
     while half < n:
         for begin in range(0, n, 2 * half):
-            p, middle = begin, min(begin + half, n)
+            spot, middle = begin, min(begin + half, n)
             q, end = middle, min(begin + 2 * half, n)
             for k in range(begin, end):
-                if q == end or (p < middle and values[order[p]] >= values[order[q]]):
-                    other[k] = order[p]
-                    p += 1
+                if q == end or (spot < middle and values[order[spot]] >= values[order[q]]):
+                    other[k] = order[spot]
+                    spot += 1
                 else:
                     other[k] = order[q]
                     q += 1
@@ -55,18 +56,18 @@ def put_falling(values: Array, order: Integers, other: Integers) -> None:
         half *= 2
 
 
-@shared
+@p.shared
 def interleave(sums: Array, members: Integers, one: int, two: int, counts: Integers) -> None:
     """Merge two solutions that have bins enough for the sequences of both, each kept alone, from the last bin on.
 
     A bin's cost is ``sums[bin]``, its members are ``members[2 * bin]`` to ``members[2 * bin + 1]``.
     """
-    p, q = counts[0], counts[1]
+    spot, q = counts[0], counts[1]
     while q > 0:
-        to = one + p + q - 1
-        if p > 0 and sums[one + p - 1] < sums[two + q - 1]:
-            p -= 1
-            b = one + p
+        to = one + spot + q - 1
+        if spot > 0 and sums[one + spot - 1] < sums[two + q - 1]:
+            spot -= 1
+            b = one + spot
         else:
             q -= 1
             b = two + q
@@ -75,7 +76,7 @@ def interleave(sums: Array, members: Integers, one: int, two: int, counts: Integ
         members[2 * to + 1] = members[2 * b + 1]
 
 
-@compiled
+@p.compiled
 def cpu(costs: Array, values: Array, numbers: Integers, of: Integers, bins: int, each: int) -> None:
     """Write the bin of each sequence to ``of (n,)``.
 
@@ -120,18 +121,18 @@ def cpu(costs: Array, values: Array, numbers: Integers, of: Integers, bins: int,
         else:
             for k in range(bins):
                 mine, theirs = k < used[one], bins - 1 - k < used[two]
-                p, q = a + k, b + bins - 1 - k
-                fresh[k] = (sums[p] if mine else 0.0) + (sums[q] if theirs else 0.0)
-                firsts[2 * k] = members[2 * (p if mine else q)] if mine or theirs else -1
-                firsts[2 * k + 1] = members[2 * (q if theirs else p) + 1] if mine or theirs else -1
+                spot, q = a + k, b + bins - 1 - k
+                fresh[k] = (sums[spot] if mine else 0.0) + (sums[q] if theirs else 0.0)
+                firsts[2 * k] = members[2 * (spot if mine else q)] if mine or theirs else -1
+                firsts[2 * k + 1] = members[2 * (q if theirs else spot) + 1] if mine or theirs else -1
                 if mine and theirs:
-                    following[members[2 * p + 1]] = members[2 * q]
+                    following[members[2 * spot + 1]] = members[2 * q]
             put_falling(fresh, order, other)
             for k in range(bins):
-                p = order[k]
-                sums[a + k] = fresh[p]
-                members[2 * (a + k)] = firsts[2 * p]
-                members[2 * (a + k) + 1] = firsts[2 * p + 1]
+                spot = order[k]
+                sums[a + k] = fresh[spot]
+                members[2 * (a + k)] = firsts[2 * spot]
+                members[2 * (a + k) + 1] = firsts[2 * spot + 1]
             used[one] = bins
         spreads[one] = sums[a] - (sums[a + bins - 1] if used[one] == bins else 0.0)
         heap[0] = one
@@ -144,4 +145,4 @@ def cpu(costs: Array, values: Array, numbers: Integers, of: Integers, bins: int,
             i = following[i]
 
 
-KERNEL = KernelSpec(cpu, takes=(("f8", "f8"),))
+KERNEL = p.KernelSpec(cpu, takes=(("f8", "f8"),))

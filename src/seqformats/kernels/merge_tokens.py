@@ -5,10 +5,10 @@ bad row r has the count ``-1 - r``.
 """
 
 from ..beam.rows import Lists, Wanted
-from .parts import KernelSpec, compiled, in_order, keep
+from . import parts as p
 
 
-@compiled
+@p.compiled
 def cpu(lists: Lists, out: Lists, wanted: Wanted) -> None:
     """All beams."""
     values, ids, counts, row_places = lists
@@ -21,9 +21,9 @@ def cpu(lists: Lists, out: Lists, wanted: Wanted) -> None:
                 found = -1 - r
                 break
             for j in range(r * row_places, r * row_places + counts[r]):
-                found = keep(best, names, b * places, found, most[b], values[j], ids[j])
-        in_order(best, names, b * places, found, most[b])
+                found = p.keep(best, names, b * places, found, most[b], values[j], ids[j])
+        p.in_order(best, names, b * places, found, most[b])
         out.counts[b] = found
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -5,23 +5,20 @@ there are before each sequence, ``rows (pieces + 1,)`` the rows before each piec
 `where` and `wanted` are those of `topk_rows`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import CALCULATES, FLOATS, Array, Constants, Integers, KernelSpec, alike, at_most, beyond, compiled, shared
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import mean_of_first
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Constants, Integers
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def most_of(where: Integers, pieces: Integers, width: int) -> Any:
     """Count the items of each sequence, and of each piece, that there is room for."""
     return where.size // ((pieces.size - 1) * width)
 
 
-@shared
+@p.shared
 def merge(
     x: Array,
     places: Integers,
@@ -42,16 +39,16 @@ def merge(
         where[a] = -1
     for piece in range(first, pieces[i + 1]):
         place = piece * most * width + k
-        for _ in range(at_most(rows[piece + 1] - rows[piece], most)):
+        for _ in range(p.at_most(rows[piece + 1] - rows[piece], most)):
             value = x[place]
             at = end
             if end == begin + most * width:
                 at -= width
-                if not beyond(value, tops[at], 0):
+                if not p.beyond(value, tops[at], 0):
                     break  # nor is anything after it
             else:
                 end += width
-            while at > begin and beyond(value, tops[at - width], 0):
+            while at > begin and p.beyond(value, tops[at - width], 0):
                 tops[at] = tops[at - width]
                 where[at] = where[at - width]
                 at -= width
@@ -61,7 +58,7 @@ def merge(
     return rows[pieces[i + 1]] - rows[first]
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     places: Integers,
@@ -82,7 +79,7 @@ def cpu(
             length = merge(x, places, tops, where, pieces, rows, i, k, width)
             for q in range(ks.size):
                 total = 0.0
-                for a in range(at_most(ks[q], length)):
+                for a in range(p.at_most(ks[q], length)):
                     total += tops[(i * most + a) * width + k]
                 out[(i * ks.size + q) * width + k] = total / ks[q]
 
@@ -102,14 +99,14 @@ def cuda(
     most, ks = most_of(where, pieces, width), wanted.numbers
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
-        k = first_column()
+        k = p.first_column()
         while k < width:
             length = merge(x, places, tops, where, pieces, rows, i, k, width)
             for q in range(ks.size):
-                mean = mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
+                mean = p.mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
                 out[(i * ks.size + q) * width + k] = mean
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((*kinds, "i8") for kinds in alike(FLOATS, 3)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((*kinds, "i8") for kinds in p.alike(p.FLOATS, 3)))

@@ -6,52 +6,36 @@ the rows ``cum[i]`` to ``cum[i + 1]``.  With `back` 1 they go to their places, e
 is absolute, it is a list's arrays, and `src` is 0.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    MOVES,
-    Array,
-    Bytes,
-    Integers,
-    KernelSpec,
-    Layout,
-    at_most,
-    compiled,
-    locate,
-    move,
-    move_row,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, natural
+from . import parts as p
+from .parts import Array, Bytes, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(src: int, out: int, at: Layout, cum: Integers, marks: Bytes, back: int, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    at, cum, marks = pointer(at), pointer(cum), pointer(marks)
+    at, cum, marks = p.pointer(at), p.pointer(cum), p.pointer(marks)
     unit = 1 if at.absolute else row
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         begin, own = first * unit, at.cum[i]
-        p, end, t = cum[i], cum[i + 1], 0
+        q, end, t = cum[i], cum[i + 1], 0
         if back == 0 and row <= 16:
-            while p < end and t < length:  # without branches, which random marks would mislead
-                move_row(out, p * row, src, begin + t * row, row)
-                p += marks[own + t] != 0
+            while q < end and t < length:  # without branches, which random marks would mislead
+                p.move_row(out, q * row, src, begin + t * row, row)
+                q += marks[own + t] != 0
                 t += 1
-        while p < end and t < length:
+        while q < end and t < length:
             stop = t + 1
             if marks[own + t] != 0:
-                while p + stop - t < end and stop < length and marks[own + stop] != 0:
+                while q + stop - t < end and stop < length and marks[own + stop] != 0:
                     stop += 1
                 size = (stop - t) * row
                 if back == 0:
-                    move(out, p * row, src, begin + t * row, size)
+                    p.move(out, q * row, src, begin + t * row, size)
                 else:
-                    move(out, begin + t * row, src, p * row, size)
-                p += stop - t
+                    p.move(out, begin + t * row, src, q * row, size)
+                q += stop - t
             t = stop
 
 
@@ -60,7 +44,7 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
 
     `src` and `out` are machine words, `row` words a row.
     """
-    parts = natural(gpu.shared.array(128, cum.dtype))
+    parts = p.natural(gpu.shared.array(128, cum.dtype))
     unit = 1 if at.absolute else row
     word = out.itemsize if at.absolute else 1
     bits = 0
@@ -68,30 +52,30 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
         bits += 1
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         own = at.cum[i]
         share = (length + gpu.blockDim.y - 1) >> bits
-        begin = at_most(share * gpu.threadIdx.y, length)
-        end = at_most(begin + share, length)
+        begin = p.at_most(share * gpu.threadIdx.y, length)
+        end = p.at_most(begin + share, length)
         found = 0
         for t in range(begin, end):
             found += 1 if marks[own + t] != 0 else 0
         if gpu.threadIdx.x == 0:  # all threads of a line have counted the same
             parts[gpu.threadIdx.y] = found
         gpu.syncthreads()
-        p = cum[i]
+        q = cum[i]
         for y in range(gpu.threadIdx.y):
-            p += parts[y]
+            q += parts[y]
         for t in range(begin, end):
             if marks[own + t] != 0:
                 w = gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
                 while w < row:
                     place = first * unit + (t * row + w) * word
-                    move_word(out, place if back else p * row + w, src, p * row + w if back else place)
+                    p.move_word(out, place if back else q * row + w, src, q * row + w if back else place)
                     w += gpu.gridDim.y * gpu.blockDim.x
-                p += 1
+                q += 1
         gpu.syncthreads()
         i += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "sequences")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "sequences")

@@ -3,29 +3,16 @@
 `out` has the places of the rows in any layout, see `Layout`; `first` is not looked at for segments.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, place, length = locate(at, u)
+        i, place, length = p.locate(at, u)
         begin = i if segments else first[i]
         if at.step == 1:
             part = out[place : place + length]
@@ -33,16 +20,16 @@ def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: 
                 part[t] = begin + (0 if segments else t)
         else:
             for t in range(length):
-                out[place + along(at, t)] = begin + (0 if segments else t)
+                out[place + p.along(at, t)] = begin + (0 if segments else t)
 
 
 def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, place = find(at, r)
+        i, t, place = p.find(at, r)
         out[place] = i if segments else first[i] + t
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (("i8",),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("i8",),))

@@ -12,44 +12,22 @@ as many places behind all of them.  On CUDA runs of one item are merged: an item
 and in the other.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    SIGNED,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    compiled,
-    item_at,
-    key_of,
-    locate,
-    merged,
-    pointer,
-    put_ordered,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def ordered(at: Layout, to: Layout, u: int) -> Any:
     """Find the row where the results of a unit of `at` begin, and how many there are."""
-    i, _, _ = locate(at, u)
-    _, begin, most = locate(to, i if to.step == 1 else u)
+    i, _, _ = p.locate(at, u)
+    _, begin, most = p.locate(to, i if to.step == 1 else u)
     return begin, most
 
 
-@shared
+@p.shared
 def insert(keys: Integers, ids: Integers, begin: int, found: int, most: int, key: int, id: int) -> int:
     """Put a key among the first `found` of at most `most` from `begin` on; how many there are then."""
     j = begin + found
@@ -63,10 +41,10 @@ def insert(keys: Integers, ids: Integers, begin: int, found: int, most: int, key
         j -= 1
     keys[j] = key
     ids[j] = id
-    return at_most(found + 1, most)
+    return p.at_most(found + 1, most)
 
 
-@shared
+@p.shared
 def merge(keys: Integers, ids: Integers, source: int, target: int, middle: int, end: int) -> None:
     """Two runs that stand one after the other from `source` on, of `middle` and ``end - middle`` items, to `target`."""
     a, b, d = source, source + middle, target
@@ -91,7 +69,7 @@ def merge(keys: Integers, ids: Integers, source: int, target: int, middle: int, 
         d += 1
 
 
-@shared
+@p.shared
 def sort(
     x: Array, keys: Integers, ids: Integers, columns: Columns, begin: int, behind: int, most: int, how: Any
 ) -> int:
@@ -101,25 +79,25 @@ def sort(
     if most <= few or length <= 2 * few:
         found = 0
         for t in range(length):
-            key = key_of(x[item_at(columns, t)], bits, least, order)
+            key = p.key_of(x[p.item_at(columns, t)], bits, least, order)
             found = insert(keys, ids, begin, found, most, key, t)
         return begin
     for first in range(0, length, few):
         found = 0
-        for t in range(first, at_most(first + few, length)):
-            key = key_of(x[item_at(columns, t)], bits, least, order)
+        for t in range(first, p.at_most(first + few, length)):
+            key = p.key_of(x[p.item_at(columns, t)], bits, least, order)
             found = insert(keys, ids, begin + first, found, few, key, t)
     source, target = begin, begin + behind
     while few < length:
         for first in range(0, length, 2 * few):
-            end = at_most(2 * few, length - first)
-            merge(keys, ids, source + first, target + first, at_most(few, end), end)
+            end = p.at_most(2 * few, length - first)
+            merge(keys, ids, source + first, target + first, p.at_most(few, end), end)
         source, target = target, source
         few *= 2
     return source
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     values: Array,
@@ -137,19 +115,19 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    rows, items, places, ranks, own = pointer(x), pointer(values), pointer(out), pointer(keys), pointer(ids)
+    rows, items, places, ranks, own = p.pointer(x), p.pointer(values), p.pointer(out), p.pointer(keys), p.pointer(ids)
     behind = at.cum[at.cum.size - 1] * width
-    at, to = pointer(at), pointer(to)
+    at, to = p.pointer(at), p.pointer(to)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         target, most = ordered(at, to, u)
         for k in range(width if most != 0 else 0):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             begin = sort(rows, ranks, own, columns, at.cum[i] * width, behind, most, (bits, least, order))
             for t in range(most):
-                d = (target + along(to, t)) * width + k
+                d = (target + p.along(to, t)) * width + k
                 if wanted != 2:
-                    items[d] = rows[item_at(columns, own[begin + t])]
+                    items[d] = rows[p.item_at(columns, own[begin + t])]
                 if wanted != 1:
                     places[d] = own[begin + t]
 
@@ -172,7 +150,7 @@ def cuda(
     total = at.cum[at.cum.size - 1] * width
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         goal, most = ordered(at, to, u)
         begin = at.cum[i] * width
         column = gpu.blockIdx.y * gpu.blockDim.x
@@ -180,7 +158,7 @@ def cuda(
             k = column + gpu.threadIdx.x
             t = gpu.threadIdx.y
             while t < length and k < width:
-                keys[begin + t * width + k] = key_of(x[(first + along(at, t)) * width + k], bits, least, order)
+                keys[begin + t * width + k] = p.key_of(x[(first + p.along(at, t)) * width + k], bits, least, order)
                 ids[begin + t * width + k] = t
                 t += gpu.blockDim.y
             gpu.syncthreads()
@@ -188,7 +166,7 @@ def cuda(
             while few < length:
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    d = merged(keys, source, length, t, few, width)
+                    d = p.merged(keys, source, length, t, few, width)
                     keys[target + d * width] = keys[source + t * width]
                     ids[target + d * width] = ids[source + t * width]
                     t += gpu.blockDim.y
@@ -197,9 +175,9 @@ def cuda(
                 few *= 2
             t = gpu.threadIdx.y
             while t < most and k < width:
-                place, d = ids[source + t * width], (goal + along(to, t)) * width + k
+                place, d = ids[source + t * width], (goal + p.along(to, t)) * width + k
                 if wanted != 2:
-                    values[d] = x[(first + along(at, place)) * width + k]
+                    values[d] = x[(first + p.along(at, place)) * width + k]
                 if wanted != 1:
                     out[d] = place
                 t += gpu.blockDim.y
@@ -208,7 +186,7 @@ def cuda(
         u += gpu.gridDim.x
 
 
-@shared
+@p.shared
 def before(key: int, t: int, other: int, s: int) -> int:
     """1 where item s, with the key `other`, comes before item t with this key, else 0."""
     return 1 if other < key or (other == key and s < t) else 0
@@ -229,36 +207,36 @@ def short(
     width: int,
 ) -> None:
     """All units, a thread for each column, see `SHORT`: an item's place is the number of those that come before it."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         goal, most = ordered(at, to, u)
-        k = first_column()
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             t = 0
             while t < length:
-                a, b, c, d = some_of(x, columns, t, 1, x[item_at(columns, t)])
-                e, f = key_of(a, bits, least, order), key_of(b, bits, least, order)
-                g, h = key_of(c, bits, least, order), key_of(d, bits, least, order)
-                p = q = r = s = 0
+                a, b, c, d = p.some_of(x, columns, t, 1, x[p.item_at(columns, t)])
+                e, f = p.key_of(a, bits, least, order), p.key_of(b, bits, least, order)
+                g, h = p.key_of(c, bits, least, order), p.key_of(d, bits, least, order)
+                spot = q = r = s = 0
                 for v in range(length):
-                    other = key_of(x[item_at(columns, v)], bits, least, order)
-                    p += before(e, t, other, v)
+                    other = p.key_of(x[p.item_at(columns, v)], bits, least, order)
+                    spot += before(e, t, other, v)
                     q += before(f, t + 1, other, v)
                     r += before(g, t + 2, other, v)
                     s += before(h, t + 3, other, v)
-                if p < most:
-                    put_ordered(values, out, (goal + along(to, p)) * width + k, a, t, wanted)
+                if spot < most:
+                    p.put_ordered(values, out, (goal + p.along(to, spot)) * width + k, a, t, wanted)
                 if t + 1 < length and q < most:
-                    put_ordered(values, out, (goal + along(to, q)) * width + k, b, t + 1, wanted)
+                    p.put_ordered(values, out, (goal + p.along(to, q)) * width + k, b, t + 1, wanted)
                 if t + 2 < length and r < most:
-                    put_ordered(values, out, (goal + along(to, r)) * width + k, c, t + 2, wanted)
+                    p.put_ordered(values, out, (goal + p.along(to, r)) * width + k, c, t + 2, wanted)
                 if t + 3 < length and s < most:
-                    put_ordered(values, out, (goal + along(to, s)) * width + k, d, t + 3, wanted)
+                    p.put_ordered(values, out, (goal + p.along(to, s)) * width + k, d, t + 3, wanted)
                 t += 4
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1", "u2", "u4"), 2), 1 << 18, short)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike((*p.SIGNED, "u1", "u2", "u4"), 2), 1 << 18, short)

@@ -4,38 +4,17 @@ All is as in `quantile_rows`, but ``ids (rows * width,)``: where the items stood
 where nobody wants these.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    MEANS,
-    Array,
-    Columns,
-    Constants,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    item_at,
-    locate,
-    put_between,
-    rank_of_level,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from . import parts as p
+from .parts import Array, Columns, Constants, Integers, Layout
 
 
-@shared
+@p.shared
 def numbers_before(x: Array, columns: Columns) -> int:
     """Find the first NaN of a column, the length where there is none."""
     low, high = 0, columns.length
     while low < high:
         middle = (low + high) // 2
-        value = x[item_at(columns, middle)]
+        value = x[p.item_at(columns, middle)]
         if value == value:
             low = middle + 1
         else:
@@ -43,7 +22,7 @@ def numbers_before(x: Array, columns: Columns) -> int:
     return low
 
 
-@shared
+@p.shared
 def pick(
     x: Array, ids: Integers, out: Array, places: Integers, columns: Columns, levels: Array, how: int, to: int
 ) -> None:
@@ -52,31 +31,31 @@ def pick(
     missing = numbers_before(x, columns)
     for a in range(levels.size):
         place = to + a * width
-        rank, share = rank_of_level(levels[a] * max(length - 1, 0), how)
+        rank, share = p.rank_of_level(levels[a] * max(length - 1, 0), how)
         low = rank if missing == length else missing
         high = low + 1 if missing == length and out.dtype.type(share) != 0 else low
         if length == 0:
             low, high = -1, -1
             out[place] = 0
         else:
-            put_between(x, out, columns, place, low, high, out.dtype.type(share))
+            p.put_between(x, out, columns, place, low, high, out.dtype.type(share))
             if ids.size > 0:
-                low, high = ids[item_at(columns, low)], ids[item_at(columns, high)]
+                low, high = ids[p.item_at(columns, low)], ids[p.item_at(columns, high)]
         if places.size > 1:
             first = 2 * place - to % width
             places[first] = low
             places[first + width] = high
 
 
-@shared
+@p.shared
 def put_shares(shares: Array, levels: Array, how: int, i: int, length: int) -> None:
     """Write how much of the second item the quantiles of sequence i have."""
     for a in range(levels.size):
-        _, share = rank_of_level(levels[a] * max(length - 1, 0), how)
+        _, share = p.rank_of_level(levels[a] * max(length - 1, 0), how)
         shares[i * levels.size + a] = share
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     ids: Integers,
@@ -93,7 +72,7 @@ def cpu(
     """Units `lo` to `hi`."""
     levels = wanted.numbers
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         if places.size > 1:
             put_shares(shares, levels, how, i, length)
         for k in range(width):
@@ -114,19 +93,23 @@ def cuda(
 ) -> None:
     """All units, a thread a column of each."""
     levels = wanted.numbers
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         if k == 0 and places.size > 1:
             put_shares(shares, levels, how, i, length)
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             pick(x, ids, out, places, columns, levels, how, i * levels.size * width + k)
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind, made, made, "f8") for kind, made in (*alike(FLOATS, 2), *MEANS))
+KERNEL = p.KernelSpec(
+    cpu,
+    cuda,
+    p.CALCULATES,
+    "units",
+    tuple((kind, made, made, "f8") for kind, made in (*p.alike(p.FLOATS, 2), *p.MEANS)),
 )

@@ -4,44 +4,31 @@ The rectangle has `room` rows a run; run k uses ``cum[k + 1] - cum[k]`` of them,
 rows are at the right, or at the left where `left` is 1.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    MOVES,
-    Array,
-    Integers,
-    KernelSpec,
-    at_most,
-    clear,
-    compiled,
-    move,
-    peek_byte,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(item: int, out: int, cum: Integers, room: int, left: int, row: int, lo: int, hi: int) -> None:
     """Runs `lo` to `hi`; `out` is an address, and `item` that of the `row` bytes of one padding row, 0 for zeros."""
     zero = True
     for b in range(row if item != 0 else 0):
-        if peek_byte(item + b) != 0:
+        if p.peek_byte(item + b) != 0:
             zero = False
     for k in range(lo, hi):
         used = cum[k + 1] - cum[k] if k + 1 < cum.size else 0
         begin = (k * room + (0 if left else used)) * row
         total = (room - used) * row
         if zero:
-            clear(out, begin, total)
+            p.clear(out, begin, total)
         elif total > 0:
             # one item, then twice as many at each turn
-            move(out, begin, item, 0, row)
+            p.move(out, begin, item, 0, row)
             done = row
             while done < total:
-                step = at_most(done, total - done)
-                move(out, begin + done, out, begin, step)
+                step = p.at_most(done, total - done)
+                p.move(out, begin + done, out, begin, step)
                 done += step
 
 
@@ -55,10 +42,10 @@ def cuda(item: Array, out: Array, cum: Integers, room: int, left: int, row: int,
         while f < room - used:
             w = gpu.threadIdx.x
             while w < row:
-                move_word(out, (begin + f) * row + w, item, w)
+                p.move_word(out, (begin + f) * row + w, item, w)
                 w += gpu.blockDim.x
             f += gpu.gridDim.x * gpu.blockDim.y
         k += gpu.gridDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "runs")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "runs")

@@ -6,27 +6,14 @@ whose columns are a prefix of its room.  `read` says where the rows are; where i
 none for zeros.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    MOVES,
-    Array,
-    Bytes,
-    Integers,
-    KernelSpec,
-    Layout,
-    begin_of,
-    clear,
-    compiled,
-    move,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, load_word, no_word, store_word
+from . import parts as p
+from .parts import Array, Bytes, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def run_of(read: Layout, write: Layout, k: int) -> Any:
     """Describe run k: the sequence that it has, or else k; how many rows it has; and how many are free before them."""
     if write.step != 1:
@@ -36,14 +23,14 @@ def run_of(read: Layout, write: Layout, k: int) -> Any:
     return i, length, write.left * (write.stride - length)
 
 
-@shared
+@p.shared
 def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) -> Any:
     """Find where row 0 of run k begins, and how far it is to the next; 0 where each lies somewhere else.
 
     In rows, or as addresses, where `unit` is the bytes of a row.
     """
     if write.step == 1 and read.step == 1:
-        return begin_of(read, k, read.cum[k + 1] - read.cum[k], 1), unit
+        return p.begin_of(read, k, read.cum[k + 1] - read.cum[k], 1), unit
     if write.step == 1 and read.step != 0:
         return k * unit, read.step * unit
     if write.step != 1 and read.step == 0:
@@ -53,16 +40,16 @@ def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) ->
     return 0, 0
 
 
-@shared
-def source_of(begins: Integers, read: Layout, write: Layout, k: int, p: int, unit: int) -> Any:
+@p.shared
+def source_of(begins: Integers, read: Layout, write: Layout, k: int, q: int, unit: int) -> Any:
     """Find where row p of run k begins, if its rows lie in no line; in rows or as an address."""
     if write.step == 1:
-        return begins[p] + k * unit
-    i = write.starts[p]
-    return begin_of(read, i, read.cum[i + 1] - read.cum[i], 1) + k * unit
+        return begins[q] + k * unit
+    i = write.starts[q]
+    return p.begin_of(read, i, read.cum[i + 1] - read.cum[i], 1) + k * unit
 
 
-@compiled
+@p.compiled
 def cpu(
     src: int,
     out: int,
@@ -81,16 +68,16 @@ def cpu(
     for k in range(lo, hi):
         i, used, before = run_of(read, write, k)
         begin, gap = line_of(begins, read, write, k, unit)
-        for p in range(room):
-            to = (i * room + p) * row
-            if p >= before and p < before + used:
-                t = p - before
+        for q in range(room):
+            to = (i * room + q) * row
+            if q >= before and q < before + used:
+                t = q - before
                 come = begin + t * gap if gap != 0 else source_of(begins, read, write, k, t, unit)
-                move(out, to, src, come * scale, row)
+                p.move(out, to, src, come * scale, row)
             elif item.size == 0:
-                clear(out, to, row)
+                p.clear(out, to, row)
             else:
-                move(out, to, item, 0, row)
+                p.move(out, to, item, 0, row)
 
 
 def cuda(
@@ -111,14 +98,14 @@ def cuda(
     w = gpu.blockIdx.x * gpu.blockDim.x + gpu.threadIdx.x
     k = gpu.blockIdx.z * gpu.blockDim.z + gpu.threadIdx.z
     while w < row and k < runs:
-        free = no_word(out)
+        free = p.no_word(out)
         if item.size != 0:
-            free = load_word(out, item, w)
+            free = p.load_word(out, item, w)
         i, used, before = run_of(read, write, k)
         begin, gap = line_of(begins, read, write, k, unit)
-        p = gpu.blockIdx.y * 4 * down + gpu.threadIdx.y
-        while p < room:
-            t0 = p - before
+        q = gpu.blockIdx.y * 4 * down + gpu.threadIdx.y
+        while q < room:
+            t0 = q - before
             t1, t2, t3 = t0 + down, t0 + 2 * down, t0 + 3 * down
             in0, in1 = t0 >= 0 and t0 < used, t1 >= 0 and t1 < used
             in2, in3 = t2 >= 0 and t2 < used, t3 >= 0 and t3 < used
@@ -131,21 +118,21 @@ def cuda(
                 s1 = source_of(begins, read, write, k, t1, unit) * scale if in1 else 0
                 s2 = source_of(begins, read, write, k, t2, unit) * scale if in2 else 0
                 s3 = source_of(begins, read, write, k, t3, unit) * scale if in3 else 0
-            a = load_word(out, src, s0 + w * word) if in0 else free
-            b = load_word(out, src, s1 + w * word) if in1 else free
-            c = load_word(out, src, s2 + w * word) if in2 else free
-            d = load_word(out, src, s3 + w * word) if in3 else free
-            to = (i * room + p) * row + w
+            a = p.load_word(out, src, s0 + w * word) if in0 else free
+            b = p.load_word(out, src, s1 + w * word) if in1 else free
+            c = p.load_word(out, src, s2 + w * word) if in2 else free
+            d = p.load_word(out, src, s3 + w * word) if in3 else free
+            to = (i * room + q) * row + w
             step = down * row
-            store_word(out, to, a)
-            if p + down < room:
-                store_word(out, to + step, b)
-            if p + 2 * down < room:
-                store_word(out, to + 2 * step, c)
-            if p + 3 * down < room:
-                store_word(out, to + 3 * step, d)
-            p += gpu.gridDim.y * 4 * down
+            p.store_word(out, to, a)
+            if q + down < room:
+                p.store_word(out, to + step, b)
+            if q + 2 * down < room:
+                p.store_word(out, to + 2 * step, c)
+            if q + 3 * down < room:
+                p.store_word(out, to + 3 * step, d)
+            q += gpu.gridDim.y * 4 * down
         k += gpu.gridDim.z * gpu.blockDim.z
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rooms")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "rooms")

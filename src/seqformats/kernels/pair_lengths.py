@@ -1,14 +1,10 @@
 """Count the pairs that the items of two sequences make."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(a: Integers, b: Integers, table: Integers) -> int:
     """Write the products of two ``(n,)`` lengths and their offsets into ``table (2 * n + 1,)``; return the greatest.
 
@@ -24,8 +20,8 @@ def cpu(a: Integers, b: Integers, table: Integers) -> int:
         table[i] = a[i] * b[i]
         total += table[i]
         table[n + 1 + i] = total
-        longest = at_least(longest, table[i])
+        longest = p.at_least(longest, table[i])
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -6,38 +6,25 @@ all of them come one after the other, and this so many times.  Where `at` is abs
 is 0.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    MOVES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    compiled,
-    locate,
-    move_row,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     src: int, out: int, at: Layout, cum: Integers, others: Integers, inner: int, row: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    at, cum, others = pointer(at), pointer(cum), pointer(others)
+    at, cum, others = p.pointer(at), p.pointer(cum), p.pointer(others)
     unit = 1 if at.absolute else row
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         begin, other = first * unit, others[i]
         d = cum[i] * row
         for k in range(other if inner else length):
             for j in range(length if inner else other):
-                move_row(out, d, src, begin + (j if inner else k) * row, row)
+                p.move_row(out, d, src, begin + (j if inner else k) * row, row)
                 d += row
 
 
@@ -47,7 +34,7 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, others: Intege
     word = out.itemsize if at.absolute else 1
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         other = others[i]
         t = gpu.threadIdx.y
         while t < length:
@@ -55,10 +42,10 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, others: Intege
                 d = (cum[i] + (k * length + t if inner else t * other + k)) * row
                 w = gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
                 while w < row:
-                    move_word(out, d + w, src, first * unit + (t * row + w) * word)
+                    p.move_word(out, d + w, src, first * unit + (t * row + w) * word)
                     w += gpu.gridDim.y * gpu.blockDim.x
             t += gpu.blockDim.y
         i += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "sequences")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "sequences")

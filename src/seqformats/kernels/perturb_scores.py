@@ -6,17 +6,16 @@ becomes the perturbed log-probability of every candidate, so shifted that the la
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, shared
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural
 
-
-@shared
+@p.shared
 def mixed(x: int) -> int:
     """A hash of 32 bits, in an integer of 64: xor-shifts and multiplications (C. Wellons, hash-prospector)."""
     x ^= x >> 15
@@ -26,7 +25,7 @@ def mixed(x: int) -> int:
     return x ^ (x >> 15)
 
 
-@shared
+@p.shared
 def noisy(x: float, running: float, key: int, token: int) -> Any:
     """The log-probability of a candidate with Gumbel noise that depends on its tokens alone."""
     bits = mixed(mixed(key) ^ (token + 1))
@@ -35,16 +34,16 @@ def noisy(x: float, running: float, key: int, token: int) -> Any:
     return (running + x) - np.float32(math.log(-np.float32(math.log1p(-u))))
 
 
-@shared
+@p.shared
 def shifted(g: float, top: float, limit: float) -> Any:
     """A noisy value of a row whose largest is `top`, on condition that the largest were `limit`."""
     if not g < top:
         return limit
-    v = limit - g + np.float32(math.log1p(-exp(g - top)))
-    return limit - max(v, np.float32(0)) - np.float32(math.log1p(exp(-abs(v))))
+    v = limit - g + np.float32(math.log1p(-p.exp(g - top)))
+    return limit - max(v, np.float32(0)) - np.float32(math.log1p(p.exp(-abs(v))))
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     none = np.float32(-np.inf)
@@ -65,7 +64,7 @@ def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers
 
 def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int) -> None:
     """All rows, a block each."""
-    parts = natural(gpu.shared.array(128, x.dtype))
+    parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     none = x.dtype.type(-math.inf)
     r = gpu.blockIdx.x
@@ -98,4 +97,4 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(("f4",), 4))

@@ -6,48 +6,33 @@ they come from there.  Where `at` is absolute, it is a list's arrays, and `src` 
 column of a row has a place of its own, and `row` is the size of one of them.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    MOVES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    compiled,
-    locate,
-    move_row,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, run_on, word_of_line
-    from .parts.gpu import load_word, search, store_word
+from . import parts as p
+from .parts import Array, Integers, Layout
 
 
-@compiled
+@p.compiled
 def cpu(
     src: int, out: int, at: Layout, cum: Integers, places: Integers, columns: int, back: int, row: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a column."""
-    at, cum, places = pointer(at), pointer(cum), pointer(places)
+    at, cum, places = p.pointer(at), p.pointer(cum), p.pointer(places)
     whole = row * columns
     unit = 1 if at.absolute else whole
     for i in range(lo, hi):
-        _, first, _ = locate(at, i)
+        _, first, _ = p.locate(at, i)
         begin = first * unit
         if columns == 1 and back == 0:
             for r in range(cum[i], cum[i + 1]):
-                move_row(out, r * row, src, begin + places[r] * row, row)
+                p.move_row(out, r * row, src, begin + places[r] * row, row)
         else:
             for r in range(cum[i], cum[i + 1]):
                 for k in range(columns):
                     c = r * columns + k
                     place = begin + places[c] * whole + k * row
                     if back == 0:
-                        move_row(out, c * row, src, place, row)
+                        p.move_row(out, c * row, src, place, row)
                     else:
-                        move_row(out, place, src, c * row, row)
+                        p.move_row(out, place, src, c * row, row)
 
 
 def cuda(
@@ -57,15 +42,15 @@ def cuda(
     whole = row * columns
     unit = 1 if at.absolute else whole
     word = out.itemsize if at.absolute else 1
-    r, w, last = first_of_line(), word_of_line(), cum[cum.size - 1] - 1
+    r, w, last = p.first_of_line(), p.word_of_line(), cum[cum.size - 1] - 1
     if r <= last and w < row:
         r1, r2, r3 = min(r + 1, last), min(r + 2, last), min(r + 3, last)
-        i0 = search(cum, r)
-        i1 = run_on(cum, i0, r1)
-        i2 = run_on(cum, i1, r2)
-        i3 = run_on(cum, i2, r3)
-        begin0, begin1 = locate(at, i0)[1] * unit, locate(at, i1)[1] * unit
-        begin2, begin3 = locate(at, i2)[1] * unit, locate(at, i3)[1] * unit
+        i0 = p.search(cum, r)
+        i1 = p.run_on(cum, i0, r1)
+        i2 = p.run_on(cum, i1, r2)
+        i3 = p.run_on(cum, i2, r3)
+        begin0, begin1 = p.locate(at, i0)[1] * unit, p.locate(at, i1)[1] * unit
+        begin2, begin3 = p.locate(at, i2)[1] * unit, p.locate(at, i3)[1] * unit
         for k in range(columns):
             c0, c1, c2, c3 = r * columns + k, r1 * columns + k, r2 * columns + k, r3 * columns + k
             p0 = begin0 + (places[c0] * whole + k * row + w) * word
@@ -75,12 +60,12 @@ def cuda(
             d0, d1, d2, d3 = c0 * row + w, c1 * row + w, c2 * row + w, c3 * row + w
             if back:
                 p0, d0, p1, d1, p2, d2, p3, d3 = d0, p0, d1, p1, d2, p2, d3, p3
-            a, b = load_word(out, src, p0), load_word(out, src, p1)
-            c, d = load_word(out, src, p2), load_word(out, src, p3)
-            store_word(out, d0, a)
-            store_word(out, d1, b)
-            store_word(out, d2, c)
-            store_word(out, d3, d)
+            a, b = p.load_word(out, src, p0), p.load_word(out, src, p1)
+            c, d = p.load_word(out, src, p2), p.load_word(out, src, p3)
+            p.store_word(out, d0, a)
+            p.store_word(out, d1, b)
+            p.store_word(out, d2, c)
+            p.store_word(out, d3, d)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "lines")

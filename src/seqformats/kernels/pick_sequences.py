@@ -1,14 +1,10 @@
 """The structure of chosen sequences, of a batch with `lengths (n,)` and `offsets (n + 1,)`."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(where: Integers, lengths: Integers, offsets: Integers, picked: Integers) -> int:
     """Write one after the other into ``picked (3 * k + 1,)``: their lengths, their offsets, the rows where they begin.
 
@@ -32,8 +28,8 @@ def cpu(where: Integers, lengths: Integers, offsets: Integers, picked: Integers)
         picked[j] = length
         picked[k + 1 + j] = total
         picked[2 * k + 1 + j] = offsets[i]
-        longest = at_least(longest, length)
+        longest = p.at_least(longest, length)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -4,10 +4,11 @@
 """
 
 from ..ctc.rows import LossGoals
-from .parts import Integers, KernelSpec, Layout, compiled, locate
+from . import parts as p
+from .parts import Integers, Layout
 
 
-@compiled
+@p.compiled
 def cpu(
     tokens: Integers, goals: LossGoals, at: Layout, mean: int, few: int, width: int
 ) -> tuple[int, int, int, int, int, int]:
@@ -23,22 +24,22 @@ def cpu(
     n, labels, most = goals.first.size - 1, goals.cum.size - 1, goals.begins.size - 1
     for label in range(labels):
         reach, before = 0, -1
-        for p in range(goals.cum[label], goals.cum[label + 1]):
-            token = tokens[p]
+        for q in range(goals.cum[label], goals.cum[label + 1]):
+            token = tokens[q]
             if token < 0 or token >= width or token == goals.blank:
-                return p, 0, 0, 0, 0, 0
+                return q, 0, 0, 0, 0, 0
             if before == token:  # behind a blank
                 reach += 1
-            goals.targets[p], goals.reach[p] = token, reach
+            goals.targets[q], goals.reach[q] = token, reach
             reach += 1
             before = token
         share = max(goals.cum[label + 1] - goals.cum[label], 1) * labels
         goals.factors[label] = 1.0 / share if mean != 0 else 1.0
-    for p in range(tokens.size, goals.targets.size):
-        goals.targets[p] = 0
+    for q in range(tokens.size, goals.targets.size):
+        goals.targets[q] = 0
     work, each_one = 0, 1
     for u in range(n):
-        i, _, length = locate(at, u)
+        i, _, length = p.locate(at, u)
         sizes = 0
         for label in range(goals.first[i], goals.first[i + 1]):
             sizes += (goals.cum[label + 1] - goals.cum[label] + 8) & -8
@@ -51,7 +52,7 @@ def cpu(
     room_before = powers_before = 0
     goals.begins[0] = goals.places[0] = goals.powers_at[0] = 0
     for u in range(n):
-        i, _, length = locate(at, u)
+        i, _, length = p.locate(at, u)
         if u > 0 and (most == n or done * most >= (share + 1) * work):
             share = done * most // work
             unit += 1
@@ -70,4 +71,4 @@ def cpu(
     return -1, unit + 1, room, powers, 4 * work, each_one
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

@@ -5,22 +5,18 @@ the sums of ``exp(item - top)``.  The top of -inf alone is the lowest finite num
 """
 
 import math
-from typing import TYPE_CHECKING
 
-from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, locate
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers
-    from .parts.device import columns_of_grid
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, tops: Array, totals: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Pieces `lo` to `hi`, number by number."""
     lowest = x.dtype.type(-1.7976931348623157e308 if x.itemsize == 8 else -3.4028234663852886e38)
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         for k in range(width):
             top = lowest
             for t in range(length):
@@ -37,21 +33,21 @@ def cpu(x: Array, tops: Array, totals: Array, at: Layout, width: int, lo: int, h
 
 def cuda(x: Array, tops: Array, totals: Array, at: Layout, width: int) -> None:
     """All pieces, a block each; see `softmax_rows` for its threads."""
-    parts = natural(gpu.shared.array(128, x.dtype))
+    parts = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, 1)
-            top, total = column_powers(x, parts, place, k, columns)
+            top, total = p.column_powers(x, parts, place, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 tops[i * width + k] = top
                 totals[i * width + k] = total
-            column += columns_of_grid()
+            column += p.columns_of_grid()
         i += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

@@ -7,96 +7,63 @@ that zeros do no harm.
 complex items the conjugates count.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    FLOATS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    columns_at_once,
-    compiled,
-    conjugated,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def spread(x: Array, y: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@p.by_columns()
+def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     """`count` columns of a sequence, to which ``x[place:]`` belongs."""
-    length, one = columns.length, unknown(1)
-    before = load(x, place, count, out)
+    x, y, out = given
+    length, one = columns.length, p.unknown(1)
+    before = p.load(x, place, count, out)
     t = 0
     while t < length:
-        d = item_at(columns, t)
-        store(out, d, before)
-        before = before * conjugated(load(y, d, count, out))
+        d = p.item_at(columns, t)
+        p.store(out, d, before)
+        before = before * p.conjugated(p.load(y, d, count, out))
         t += one
     t = length - 1
-    after = conjugated(load(y, item_at(columns, t), count, out))
+    after = p.conjugated(p.load(y, p.item_at(columns, t), count, out))
     while t > 0:
         t -= one
-        d = item_at(columns, t)
-        store(out, d, load(out, d, count, out) * after)
-        after = after * conjugated(load(y, d, count, out))
+        d = p.item_at(columns, t)
+        p.store(out, d, p.load(out, d, count, out) * after)
+        after = after * p.conjugated(p.load(y, d, count, out))
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, items, rows = pointer(x), pointer(y), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (p.pointer(x), p.pointer(y), p.pointer(out)), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0 if length != 0 else width
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                spread(row, items, rows, columns, place, 32)
-            elif count == 4:
-                spread(row, items, rows, columns, place, 4)
-            else:
-                spread(row, items, rows, columns, place, 1)
-            k += count
+        i, columns = p.columns_of(at, u, width)
+        if columns.length != 0:
+            spread(given, columns, i * width, 0, width)
 
 
 def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             before = x[i * width + k]
             for t in range(length):
-                d = (first + along(at, t)) * width + k
+                d = (first + p.along(at, t)) * width + k
                 out[d] = before
                 before *= y[d].conjugate()
             after = out.dtype.type(1)
             for s in range(length):
-                d = (first + along(at, length - 1 - s)) * width + k
+                d = (first + p.along(at, length - 1 - s)) * width + k
                 out[d] *= after
                 after *= y[d].conjugate()
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (*alike(FLOATS, 3), *alike(COMPLEX, 3)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (*p.alike(p.FLOATS, 3), *p.alike(p.COMPLEX, 3)))

@@ -3,73 +3,39 @@
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  An empty sequence gives ones.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    STREAMS,
-    SUMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    at_most,
-    columns_at_once,
-    compiled,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_at, has_one, share_of, some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural, number_in, zero_in
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def product(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+@p.by_columns()
+def product(given: Any, columns: Columns, place: int, count: int) -> None:
     """The products of `count` columns of a sequence to ``out[place:]``."""
-    found, length, one = load(x, item_at(columns, 0), count, out), columns.length, unknown(1)
+    x, out = given
+    found, length, one = p.load(x, p.item_at(columns, 0), count, out), columns.length, p.unknown(1)
     t = one
     while t < length:
-        found = found * load(x, item_at(columns, t), count, out)
+        found = found * p.load(x, p.item_at(columns, t), count, out)
         t += one
-    store(out, place, found)
+    p.store(out, place, found)
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; products run in the dtype of `out`."""
-    rows, products = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width)
+    given, at = (p.pointer(x), p.pointer(out)), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = p.columns_of(at, u, width)
         k = 0
-        while k < width and length == 0:
+        while k < width and columns.length == 0:
             out[i * width + k] = 1
             k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                product(rows, products, columns, place, 32)
-            elif count == 4:
-                product(rows, products, columns, place, 4)
-            else:
-                product(rows, products, columns, place, 1)
-            k += count
+        product(given, columns, i * width, k, width)
 
 
-@shared
+@p.shared
 def with_eight(found: Any, eight: Any) -> Any:
     """A product with eight items more, in their order."""
     a, b, c, d, e, f, g, h = eight
@@ -77,19 +43,19 @@ def with_eight(found: Any, eight: Any) -> Any:
     return (((found * e) * f) * g) * h
 
 
-@shared
+@p.shared
 def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
     """Multiply every so many items of a column from t on, in the dtype of `out`."""
-    found = zero_in(out) + number_in(out, 1)
-    while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
-        eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
+    found = p.zero_in(out) + p.number_in(out, 1)
+    while p.has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
+        eight, more = p.eight_at(x, columns, t, by), p.eight_at(x, columns, t + 8 * by, by)
         found = with_eight(with_eight(found, eight), more)
         t += 16 * by
     while t + 7 * by < columns.length:
-        found = with_eight(found, eight_at(x, columns, t, by))
+        found = with_eight(found, p.eight_at(x, columns, t, by))
         t += 8 * by
     while t < columns.length:
-        a, b, c, d = some_of(x, columns, t, by, zero_in(x) + number_in(x, 1))
+        a, b, c, d = p.some_of(x, columns, t, by, p.zero_in(x) + p.number_in(x, 1))
         found = (((found * a) * b) * c) * d
         t += 4 * by
     return found
@@ -100,18 +66,18 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
 
     Thread y of a column multiplies every so many rows, and the parts are multiplied in pairs.
     """
-    parts = natural(gpu.shared.array(128, out.dtype))
+    parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             found = out.dtype.type(1)
             if k < width:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t, down = share_of(length)
+                t, down = p.share_of(length)
                 found = product_of(x, out, columns, t, down)
             parts[place] = found
             gpu.syncthreads()
@@ -129,15 +95,17 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
 
 def short(x: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             out[i * width + k] = product_of(x, out, columns, 0, 1)
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS, short, fours=True)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "sequences", (*p.SUMS, *p.alike(p.COMPLEX, 2)), p.STREAMS, short, fours=True
+)

@@ -4,48 +4,30 @@
 sequences in any layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    item_at,
-    locate,
-    pointer,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def give(x: Array, shares: Array, places: Integers, out: Array, columns: Columns, q: int, k: int) -> None:
     """Column k of quantile q, counted over all sequences."""
     width = columns.width
     low, high = places[2 * q * width + k], places[(2 * q + 1) * width + k]
     if low >= 0:
         slope, share = x[q * width + k], shares[q]
-        out[item_at(columns, low)] += slope * (out.dtype.type(1) - share)
+        out[p.item_at(columns, low)] += slope * (out.dtype.type(1) - share)
         if share != 0:
-            out[item_at(columns, high)] += slope * share
+            out[p.item_at(columns, high)] += slope * share
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     count = shares.size // (at.cum.size - 1)
-    at = pointer(at)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for q in range(i * count, (i + 1) * count):
@@ -57,14 +39,14 @@ def cuda(x: Array, shares: Array, places: Integers, out: Array, at: Layout, widt
     count = shares.size // (at.cum.size - 1)
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for q in range(i * count, (i + 1) * count):
                 give(x, shares, places, out, columns, q, k)
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

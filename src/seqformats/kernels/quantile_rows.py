@@ -13,60 +13,33 @@ behind a rank is told apart there by quickselect (Hoare, "Algorithm 65: find", 1
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    MEANS,
-    Array,
-    Columns,
-    Constants,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    item_at,
-    least_of,
-    locate,
-    numbers_of,
-    pointer,
-    put_between,
-    put_in_order,
-    rank_of_level,
-    room,
-    select,
-    shared,
-    sort_columns,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from . import parts as p
+from .parts import Array, Columns, Constants, Integers, Layout
 
 
-@shared
+@p.shared
 def precedes(other: Any, s: int, value: Any, t: int) -> int:
     """1 where item s, `other`, comes before item t in order, else 0; both are numbers."""
     return 1 if other < value or (other == value and s < t) else 0
 
 
-@shared
+@p.shared
 def pair_of_rank(x: Array, columns: Columns, rank: int) -> Any:
     """Find the item of this rank in a column of numbers, and the next one: each is compared with all others."""
     length, low, high = columns.length, 0, 0
     t = 0
     while t < length:
-        a, b, c, d = some_of(x, columns, t, 1, x[item_at(columns, t)])
-        p = q = r = s = -rank
+        a, b, c, d = p.some_of(x, columns, t, 1, x[p.item_at(columns, t)])
+        spot = q = r = s = -rank
         for v in range(length):
-            other = x[item_at(columns, v)]
-            p += precedes(other, v, a, t)
+            other = x[p.item_at(columns, v)]
+            spot += precedes(other, v, a, t)
             q += precedes(other, v, b, t + 1)
             r += precedes(other, v, c, t + 2)
             s += precedes(other, v, d, t + 3)
-        low, high = (t if p == 0 else low), (t if p == 1 else high)
+        low, high = (t if spot == 0 else low), (t if spot == 1 else high)
         if t + 1 < length:
             low, high = (t + 1 if q == 0 else low), (t + 1 if q == 1 else high)
         if t + 2 < length:
@@ -77,29 +50,29 @@ def pair_of_rank(x: Array, columns: Columns, rank: int) -> Any:
     return low, high
 
 
-@shared
+@p.shared
 def place_of_rank(x: Array, columns: Columns, value: float, rank: int) -> int:
     """Find the place of the item of this rank, which is `value`."""
     left = rank
     for t in range(columns.length):
-        left -= x[item_at(columns, t)] < value
+        left -= x[p.item_at(columns, t)] < value
     t = -1
     while left >= 0:
         t += 1
-        left -= x[item_at(columns, t)] == value
+        left -= x[p.item_at(columns, t)] == value
     return t
 
 
-@shared
+@p.shared
 def first_nan(x: Array, columns: Columns) -> int:
     """Find the first NaN of a column, the length where there is none."""
     t = 0
-    while t < columns.length and x[item_at(columns, t)] == x[item_at(columns, t)]:
+    while t < columns.length and x[p.item_at(columns, t)] == x[p.item_at(columns, t)]:
         t += 1
     return t
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -115,13 +88,13 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     levels, needed = wanted.numbers, places.size > 1
-    rows, found, column = pointer(x), pointer(out), pointer(items)
-    at = pointer(at)
-    stack = room(at.cum)
+    rows, found, column = p.pointer(x), p.pointer(out), p.pointer(items)
+    at = p.pointer(at)
+    stack = p.room(at.cum)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         lead = at.cum[i] * width
-        side_by_side = sort_columns(rows, column, Columns(first * width, length, width, at.steps, at.step), lead)
+        side_by_side = p.sort_columns(rows, column, Columns(first * width, length, width, at.steps, at.step), lead)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             if side_by_side:
@@ -130,14 +103,14 @@ def cpu(
                 whole = length == 0 or column[last] == column[last]
             else:
                 begin, by = lead + k * length, 1
-                end = begin + numbers_of(rows, column, columns, begin)
+                end = begin + p.numbers_of(rows, column, columns, begin)
                 whole = end - begin == length
                 if levels.size > 8:
-                    put_in_order(column, begin, end, stack)
+                    p.put_in_order(column, begin, end, stack)
             all_sorted = side_by_side or levels.size > 8
             for a in range(levels.size):
                 q, low, high = i * levels.size + a, -1, -1
-                rank, part = rank_of_level(levels[a] * max(length - 1, 0), how)
+                rank, part = p.rank_of_level(levels[a] * max(length - 1, 0), how)
                 share = out.dtype.type(part)
                 if length == 0:
                     found[q * width + k] = 0
@@ -148,10 +121,10 @@ def cpu(
                         high = low
                 else:
                     place = begin + rank * by
-                    value = column[place] if all_sorted else select(column, begin, end, place)
+                    value = column[place] if all_sorted else p.select(column, begin, end, place)
                     above = value
                     if share != 0:
-                        above = column[place + by] if all_sorted else least_of(column, place + 1, end)
+                        above = column[place + by] if all_sorted else p.least_of(column, place + 1, end)
                     found[q * width + k] = value
                     if value != above:
                         found[q * width + k] = value * (out.dtype.type(1) - share) + above * share
@@ -177,16 +150,16 @@ def cuda(
 ) -> None:
     """All units, a thread a column of each."""
     levels, needed = wanted.numbers, places.size > 1
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             missing = first_nan(x, columns)
             for a in range(levels.size):
                 q = i * levels.size + a
-                rank, part = rank_of_level(levels[a] * max(length - 1, 0), how)
+                rank, part = p.rank_of_level(levels[a] * max(length - 1, 0), how)
                 share = out.dtype.type(part)
                 low, high = missing, missing
                 if missing == length:
@@ -196,16 +169,20 @@ def cuda(
                     low, high = -1, -1
                     out[q * width + k] = 0
                 else:
-                    put_between(x, out, columns, q * width + k, low, high, share)
+                    p.put_between(x, out, columns, q * width + k, low, high, share)
                 if needed:
                     if k == 0:  # the same for every column
                         shares[q] = share
                     places[2 * q * width + k] = low
                     places[(2 * q + 1) * width + k] = high
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind, made, made, made, "f8") for kind, made in (*alike(FLOATS, 2), *MEANS))
+KERNEL = p.KernelSpec(
+    cpu,
+    cuda,
+    p.CALCULATES,
+    "units",
+    tuple((kind, made, made, made, "f8") for kind, made in (*p.alike(p.FLOATS, 2), *p.MEANS)),
 )

@@ -3,10 +3,11 @@
 Small numbers take one or two passes, any float64, by its bits, six (Knuth, "The Art of Computer Programming", 5.2.5).
 """
 
-from .parts import Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Integers
 
 
-@shared
+@p.shared
 def pass_over(words: Integers, other: Integers, counts: Integers, shift: int, mask: int) -> None:
     """Copy `words` to `other`, sorted by the digit that begins at bit `shift`."""
     for d in range(mask + 1):
@@ -24,7 +25,7 @@ def pass_over(words: Integers, other: Integers, counts: Integers, shift: int, ma
         counts[d] += 1
 
 
-@compiled
+@p.compiled
 def cpu(keys: Integers, words: Integers, other: Integers, counts: Integers, order: Integers) -> None:
     """Write the places of ``keys (n,)``, which are not negative, by falling key to ``order (n,)``.
 
@@ -56,4 +57,4 @@ def cpu(keys: Integers, words: Integers, other: Integers, counts: Integers, orde
         low += 21
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

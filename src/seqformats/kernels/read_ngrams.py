@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..ctc.rows import Section, Vocabulary
-from .parts import Bytes, Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Bytes, Integers
 
 
-@shared
+@p.shared
 def read_digits(text: Bytes, k: int, end: int, value: Any, count: int) -> Any:
     """Go over digits: the place behind them, the number with these digits, its digits, and how many were left out."""
     skipped = 0
@@ -31,7 +32,7 @@ def read_digits(text: Bytes, k: int, end: int, value: Any, count: int) -> Any:
     return k, value, count, skipped
 
 
-@shared
+@p.shared
 def read_number(text: Bytes, begin: int, end: int) -> Any:
     """The number that some bytes are, NaN where they are none; 18 digits count."""
     signed = begin < end and (text[begin] == 45 or text[begin] == 43)
@@ -58,7 +59,7 @@ def read_number(text: Bytes, begin: int, end: int) -> Any:
     return -found if text[begin] == 45 else found
 
 
-@shared
+@p.shared
 def find_word(text: Bytes, begin: int, end: int, vocabulary: Vocabulary) -> Any:
     """Find the word of these bytes in the table, or the free place for it."""
     table, begins, ends = vocabulary.table, vocabulary.begins, vocabulary.ends
@@ -79,7 +80,7 @@ def find_word(text: Bytes, begin: int, end: int, vocabulary: Vocabulary) -> Any:
     return place
 
 
-@shared
+@p.shared
 def is_unknown(text: Bytes, begin: int, end: int) -> Any:
     """Tell whether these bytes are ``<unk>`` in small or capital letters."""
     if end - begin != 5 or text[begin] != 60 or text[begin + 4] != 62:
@@ -88,7 +89,7 @@ def is_unknown(text: Bytes, begin: int, end: int) -> Any:
     return small or (text[begin + 1] == 85 and text[begin + 2] == 78 and text[begin + 3] == 75)
 
 
-@shared
+@p.shared
 def cut_line(text: Bytes, place: int, most: int, cuts: Integers) -> Any:
     """Find where each of `most` words of a line begins and ends; count them, and find the place behind the line."""
     count = 0
@@ -108,7 +109,7 @@ def cut_line(text: Bytes, place: int, most: int, cuts: Integers) -> Any:
     return count, place + 1
 
 
-@compiled
+@p.compiled
 def cpu(
     text: Bytes, place: int, order: int, known: int, section: Section, vocabulary: Vocabulary
 ) -> tuple[int, int, int]:
@@ -161,4 +162,4 @@ def cpu(
     return place, 0, known
 
 
-KERNEL = KernelSpec(cpu, takes=(("i4",),))
+KERNEL = p.KernelSpec(cpu, takes=(("i4",),))

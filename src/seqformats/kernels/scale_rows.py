@@ -4,23 +4,19 @@
 sequence, or where `one` is 1 ``(1,)``, the same for all.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, KernelSpec, Layout, along, compiled, locate
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(factors: Array, out: Array, at: Layout, one: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         factor = out.dtype.type(factors[0 if one != 0 else i])
         for t in range(length):
-            begin = (first + along(at, t)) * width
+            begin = (first + p.along(at, t)) * width
             row = out[begin : begin + width]
             for k in range(row.size):
                 row[k] = row[k] * factor if row[k] != 0 else row[k]
@@ -30,7 +26,7 @@ def cuda(factors: Array, out: Array, at: Layout, one: int, width: int) -> None:
     """All items, a block each."""
     item = gpu.blockIdx.x
     while item < at.cum[at.cum.size - 1]:
-        i, _, row = find(at, item)
+        i, _, row = p.find(at, item)
         factor = out.dtype.type(factors[0 if one != 0 else i])
         k = row * width + gpu.threadIdx.x
         while k < (row + 1) * width:
@@ -40,4 +36,4 @@ def cuda(factors: Array, out: Array, at: Layout, one: int, width: int) -> None:
         item += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f8", "f4"), ("f8", "f8")), 16 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f8", "f4"), ("f8", "f8")), 16 << 20)

@@ -6,24 +6,12 @@ are added to ``sums (n * room * width,)`` and rounded at the end, so that a floa
 nobody else has a place in `sums`, so it may be of any size where no sequence has so many.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    compiled,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room: int, width: int, lo: int, hi: int
 ) -> None:
@@ -56,7 +44,7 @@ def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room
     """All sequences, a thread a column of each, so that updates are added in their order."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
-        k = first_column()
+        k = p.first_column()
         first = i * room * width
         while k < width:
             if cum[i + 1] - cum[i] > 16:
@@ -69,8 +57,8 @@ def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room
             else:
                 for r in range(cum[i], cum[i + 1]):
                     out[first + index[r] * width + k] += x[r * width + k]
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", "f4", "f8"), *alike(NUMBERS[1:], 3)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", "f4", "f8"), *p.alike(p.NUMBERS[1:], 3)))

@@ -6,11 +6,11 @@ result is the state behind the last sentence.
 """
 
 from ..ctc.rows import NGramStates
-from .parts import Array, Integers, KernelSpec, compiled
-from .parts.ngrams import follow_word
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(model: NGramStates, words: Integers, cum: Integers, out: Array, start: int, end: int) -> int:
     """All sentences."""
     place = 0
@@ -18,9 +18,9 @@ def cpu(model: NGramStates, words: Integers, cum: Integers, out: Array, start: i
     for i in range(cum.size - 1):
         state = start
         for k in range(cum[i], cum[i + 1] + (1 if end >= 0 else 0)):
-            out[place], state = follow_word(model, state, words[k] if k < cum[i + 1] else end)
+            out[place], state = p.follow_word(model, state, words[k] if k < cum[i + 1] else end)
             place += 1
     return state
 
 
-KERNEL = KernelSpec(cpu, takes=((*("i4",) * 4, "f8"),))
+KERNEL = p.KernelSpec(cpu, takes=((*("i4",) * 4, "f8"),))

@@ -6,10 +6,11 @@ alike; of bins that are alike otherwise it tries one.  What would cost no less t
 
 from typing import Any
 
-from .parts import Array, Integers, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def is_copy(loads: Array, filled: Integers, counts: Integers, b: int) -> bool:
     """Tell whether a bin before this one costs and holds as much."""
     found = False
@@ -18,7 +19,7 @@ def is_copy(loads: Array, filled: Integers, counts: Integers, b: int) -> bool:
     return found
 
 
-@compiled
+@p.compiled
 def cpu(costs: Array, sizes: Integers, values: Array, numbers: Integers, of: Integers, limits: Integers) -> Any:
     """Write the bin of each sequence to ``of (n,)`` where that is better; returns how many steps were left.
 
@@ -81,4 +82,4 @@ def cpu(costs: Array, sizes: Integers, values: Array, numbers: Integers, of: Int
     return left
 
 
-KERNEL = KernelSpec(cpu, takes=(("f8", "f8"),))
+KERNEL = p.KernelSpec(cpu, takes=(("f8", "f8"),))

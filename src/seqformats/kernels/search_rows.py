@@ -13,40 +13,26 @@ Values that rise, as times do, are found from where the one before stands: steps
 Bentley and Yao (1976), "An almost optimal algorithm for unbounded searching".
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_most,
-    compiled,
-    locate,
-    pointer,
-    shared,
-)
-from .parts.code import Item
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Item, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def is_less(a: Item, b: Item) -> Any:
     """Tell whether `a` comes before `b`, NaN being the last."""
     return (a < b) | ((b != b) & (a == a))
 
 
-@shared
+@p.shared
 def is_before(item: Item, value: Item, right: int) -> Any:
     """Tell whether an item counts: it is below the value, or with `right` not above it."""
     return not is_less(value, item) if right else is_less(item, value)
 
 
-@shared
+@p.shared
 def count_between(x: Array, begin: int, lo: int, hi: int, value: Item, right: int) -> Any:
     """Count the items from `begin` on that come before the value; it is at least `lo` and at most `hi`."""
     while lo < hi:
@@ -58,7 +44,7 @@ def count_between(x: Array, begin: int, lo: int, hi: int, value: Item, right: in
     return lo
 
 
-@shared
+@p.shared
 def count_from(x: Array, begin: int, length: int, start: int, value: Item, right: int) -> Any:
     """Count the items that come before the value, `start` being near."""
     if start > 0 and not is_before(x[begin + start - 1], value, right):
@@ -67,22 +53,22 @@ def count_from(x: Array, begin: int, length: int, start: int, value: Item, right
     while start + step <= length and is_before(x[begin + start + step - 1], value, right):
         start += step
         step *= 2
-    return count_between(x, begin, start, at_most(start + step - 1, length), value, right)
+    return count_between(x, begin, start, p.at_most(start + step - 1, length), value, right)
 
 
-@shared
+@p.shared
 def is_nearer(one: Item, two: Item) -> Any:
     """Compare two distances; beyond the largest integer one is negative."""
     return one < two if (one < 0) == (two < 0) else two < 0
 
 
-@shared
+@p.shared
 def is_within(distance: Item, tolerance: Array) -> Any:
     """Tell whether a distance of items that are not equal is no larger than the tolerance, if there is one."""
     return tolerance.size == 0 or (distance >= 0 and distance <= tolerance[0])
 
 
-@shared
+@p.shared
 def near_place(x: Array, begin: int, length: int, above: int, value: Item, mode: int, tolerance: Array) -> int:
     """Choose between the places of the items around a value, of which item `above` is the first that is above it."""
     low, high = above - 1, above
@@ -101,7 +87,7 @@ def near_place(x: Array, begin: int, length: int, above: int, value: Item, mode:
     return high if behind and is_within(x[begin + high] - value, tolerance) else -1
 
 
-@shared
+@p.shared
 def has_item(x: Array, begin: int, length: int, value: Item) -> Any:
     """Look at all items for one that is equal."""
     found = False
@@ -110,17 +96,17 @@ def has_item(x: Array, begin: int, length: int, value: Item) -> Any:
     return found
 
 
-@shared
+@p.shared
 def answer(x: Array, begin: int, length: int, count: int, value: Item, mode: int, tolerance: Array) -> Any:
     """Give what `mode` asks for, where so many items are before the value."""
     if mode < 2:
         return count
     if mode == 5:
-        return int(count < length and x[begin + at_most(count, length - 1)] == value)
+        return int(count < length and x[begin + p.at_most(count, length - 1)] == value)
     return near_place(x, begin, length, count, value, mode, tolerance)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     values: Array,
@@ -134,15 +120,15 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    items, wanted, found = pointer(x), pointer(values), pointer(out)
-    at_x, at = pointer(at_x), pointer(at)
+    items, wanted, found = p.pointer(x), p.pointer(values), p.pointer(out)
+    at_x, at = p.pointer(at_x), p.pointer(at)
     right = 0 if mode == 0 or mode == 5 else 1
     for u in range(lo, hi):
-        i, first, count = locate(at, u)
-        _, begin, length = locate(at_x, i)
+        i, first, count = p.locate(at, u)
+        _, begin, length = p.locate(at_x, i)
         place = 0
         for t in range(count):
-            r = first + along(at, t)
+            r = first + p.along(at, t)
             if mode == 6:
                 found[r] = has_item(items, begin, length, wanted[r])
             else:
@@ -164,8 +150,8 @@ def cuda(
     right = 0 if mode == 0 or mode == 5 else 1
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, _, d = find(at, r)
-        _, begin, length = locate(at_x, i)
+        i, _, d = p.find(at, r)
+        _, begin, length = p.locate(at_x, i)
         value = values[d]
         if mode == 6:
             out[d] = has_item(x, begin, length, value)
@@ -175,10 +161,10 @@ def cuda(
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "rows",
     tuple((kind, kind, kind, made) for made in ("i8", "u1") for kind in ("f4", "f8", "i4", "i8", "u8")),
 )

@@ -8,18 +8,16 @@ What is selected of a source is grouped by row, best first; nothing where only e
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..beam.rows import Prefixes, Selected
-from .parts import CALCULATES, FLOATS, Integers, KernelSpec, alike, compiled, shared
+from . import parts as p
+from .parts import Integers
+from .parts.names import gpu
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, ln, natural
 
-
-@shared
+@p.shared
 def group(before: Integers, out: Selected, cum: Integers, s: int, found: int, end: int) -> None:
     """The `found` best of a source, in their order, grouped by row; none where all have ended before."""
     values, tokens, parents, counts, most = out
@@ -45,7 +43,7 @@ def group(before: Integers, out: Selected, cum: Integers, s: int, found: int, en
             values[begin + q] = value
 
 
-@compiled
+@p.compiled
 def cpu(
     prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated: int, width: int, lo: int, hi: int
 ) -> None:
@@ -87,8 +85,8 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
     scores, ids, pre_ids, pre_scores = prefixes
     values, tokens, parents, most = out.values, out.tokens, out.parents, out.places
-    best = natural(gpu.shared.array(128, values.dtype))
-    place = natural(gpu.shared.array(128, parents.dtype))
+    best = p.natural(gpu.shared.array(128, values.dtype))
+    place = p.natural(gpu.shared.array(128, parents.dtype))
     me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     threads = gpu.blockDim.x * gpu.blockDim.y
     s = gpu.blockIdx.x
@@ -101,26 +99,26 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
         while turn < most and gpu.blockIdx.y == 0:
             # position p is candidate p % width of row p // width; the order of positions is that of ties
             place[me] = -1
-            p = first + me
-            while p < last:
-                r = p // width
+            q = first + me
+            while q < last:
+                r = q // width
                 ended = pre_ids[r] == end
-                value = scores[p]
+                value = scores[q]
                 if ended:
                     value = pre_scores[r]
                 elif not accumulated:
-                    value = pre_scores[r] + ln(scores[p])
+                    value = pre_scores[r] + p.ln(scores[q])
                 behind = True
                 if found > 0:
                     top = values[begin + found - 1]
-                    behind = value < top or (value == top and p > tokens[begin + found - 1])
-                fits = behind and value == value and not (ended and p != r * width)
+                    behind = value < top or (value == top and q > tokens[begin + found - 1])
+                fits = behind and value == value and not (ended and q != r * width)
                 if math.isinf(value) and value < 0:
                     fits = False
                 if fits and (place[me] < 0 or value > best[me]):
                     best[me] = value
-                    place[me] = p
-                p += threads
+                    place[me] = q
+                q += threads
             gpu.syncthreads()
             half = threads >> 1
             while half > 0:
@@ -143,18 +141,18 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
             gpu.syncthreads()
         if me == 0 and gpu.blockIdx.y == 0:
             for j in range(found):
-                p = tokens[begin + j]
-                r = p // width
+                q = tokens[begin + j]
+                r = q // width
                 parents[begin + j] = r
                 if pre_ids[r] == end:
                     tokens[begin + j] = end
                 elif ids.size != 0:
-                    tokens[begin + j] = ids[p]
+                    tokens[begin + j] = ids[q]
                 else:
-                    tokens[begin + j] = p - r * width
+                    tokens[begin + j] = q - r * width
             group(pre_ids, out, cum, s, found, end)
         gpu.syncthreads()
         s += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

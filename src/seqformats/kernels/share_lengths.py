@@ -5,16 +5,11 @@ longer one is cut until both are equally long, and then both in turn, `second` 1
 by 1 this one alone is cut, by 2 the other one.
 """
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    at_least,
-    at_most,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     lengths: Integers,
     others: Integers,
@@ -39,11 +34,11 @@ def cpu(
         length = lengths[i]
         other = others[i]
         if strategy == 0:
-            short = at_most(at_most(length, other), limit // 2)
+            short = p.at_most(p.at_most(length, other), limit // 2)
             is_short = length < other or (length == other and second == 0)
-            kept = short if is_short else at_most(at_least(length, other), limit - short)
+            kept = short if is_short else p.at_most(p.at_least(length, other), limit - short)
         else:
-            over = at_least(length + other - limit, 0)
+            over = p.at_least(length + other - limit, 0)
             cut = length if strategy == 1 else other
             if over > 0 and over >= cut and limit > 0:
                 return -1 - i
@@ -52,8 +47,8 @@ def cpu(
         table[i] = kept
         table[n + 1 + i] = total
         table[2 * n + 1 + i] = offsets[i + left] - kept * left
-        longest = at_least(longest, kept)
+        longest = p.at_least(longest, kept)
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

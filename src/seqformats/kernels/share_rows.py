@@ -3,16 +3,12 @@
 ``x (n * width,)``, ``totals (n,)``, or ``(n * width,)`` where `own` is 1, ``out (n * width,)``.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, FLOATS, Array, KernelSpec, alike, compiled
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, totals: Array, out: Array, own: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
@@ -25,14 +21,14 @@ def cuda(x: Array, totals: Array, out: Array, own: int, width: int) -> None:
     """All sequences, a thread a column of each."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i * width < x.size:
-        k = first_column()
+        k = p.first_column()
         while k < width:
             total, place = totals[i * width + k if own else i], i * width + k
             out[place] = 0
             if total != 0:
                 out[place] = x[place] / total
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

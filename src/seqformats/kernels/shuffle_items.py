@@ -4,27 +4,24 @@
 puts each next one in the place of one before or last).
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, Integers, KernelSpec, below, compiled, draw, one_of, shared
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def arrange(out: Array, begin: int, length: int, seed: int, i: int) -> None:
     """One sequence."""
-    four = draw(seed, 5, i, 0)
+    four = p.draw(seed, 5, i, 0)
     for t in range(length):
         if t & 3 == 0:
-            four = draw(seed, 5, i, t >> 2)
-        k = below(t + 1, one_of(four, t & 3), seed, 6, i, t)
+            four = p.draw(seed, 5, i, t >> 2)
+        k = p.below(t + 1, p.one_of(four, t & 3), seed, 6, i, t)
         out[begin + t] = out[begin + k]
         out[begin + k] = t
 
 
-@compiled
+@p.compiled
 def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
@@ -39,4 +36,4 @@ def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:  # noqa: ARG
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i8",),))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i8",),))

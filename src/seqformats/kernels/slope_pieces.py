@@ -4,21 +4,16 @@
 (pieces * width,)`` are the sums of ``x * y``, or where `log` is 1 of `x`.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, locate
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_slopes
-    from .parts.device import columns_of_grid
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Pieces `lo` to `hi`, number by number."""
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         for k in range(width):
             total = 0.0
             for t in range(first, first + length):
@@ -28,20 +23,20 @@ def cpu(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, lo: 
 
 def cuda(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int) -> None:
     """All pieces, a block each; see `softmax_back` for its threads."""
-    sums = natural(gpu.shared.array(128, x.dtype))
+    sums = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = column_slopes(x, y, sums, place, k, columns, log)
+            total = p.column_slopes(x, y, sums, place, k, columns, log)
             if gpu.threadIdx.y == 0 and k < width:
                 parts[i * width + k] = total
-            column += columns_of_grid()
+            column += p.columns_of_grid()
         i += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

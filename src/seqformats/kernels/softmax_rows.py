@@ -5,158 +5,114 @@
 Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    add_block,
-    alike,
-    at_least,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    exp,
-    in_lanes,
-    item_at,
-    larger,
-    load,
-    locate,
-    pointer,
-    prefetch,
-    room,
-    rounded,
-    shared,
-    store,
-    unknown,
-)
-from .parts import log as logarithm
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers, eight_ahead, eight_of, has_one, powers_of, put_some
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, ln, natural, number_in, zero_in
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def softmax(x: Array, out: Array, blocks: Array, columns: Columns, log: int, count: int) -> None:
+@p.by_columns(some=8)
+def softmax(given: Any, columns: Columns, _: int, count: int) -> None:
     """Some columns of a sequence."""
-    length, one = columns.length, unknown(1)
-    ahead = at_least(8 * columns.step * columns.width, 1024)
-    top = load(x, item_at(columns, 0), count, out)
+    x, out, blocks, log = given
+    length, one = columns.length, p.unknown(1)
+    ahead = p.at_least(8 * columns.step * columns.width, 1024)
+    top = p.load(x, p.item_at(columns, 0), count, out)
     t = one
     while t < length:
-        d = item_at(columns, t)
+        d = p.item_at(columns, t)
         if count >= 32:
-            prefetch(x, d + ahead, count)
-        value = load(x, d, count, out)
-        top = larger(top, value)
+            p.prefetch(x, d + ahead, count)
+        value = p.load(x, d, count, out)
+        top = p.larger(top, value)
         t += one
-    total = each(out, 0, count)
+    total = p.each(out, 0, count)
     t = 0
-    end = at_most(length, 8)
+    end = p.at_most(length, 8)
     while True:
-        part = each(out, 0, count)
+        part = p.each(out, 0, count)
         while t < end:
-            d = item_at(columns, t)
-            value = load(x, d, count, out) - top
-            power = exp(value)
+            d = p.item_at(columns, t)
+            value = p.load(x, d, count, out) - top
+            power = p.exp(value)
             part += power
-            store(out, d, value if log else power)
+            p.store(out, d, value if log else power)
             t += one
         total += part
         if end == length:
             break
         if end & 63 == 0:
-            add_block(blocks, total, end == 64)
-            total = each(out, 0, count)
-        end = at_most(end + 8, length)
+            p.add_block(blocks, total, end == 64)
+            total = p.each(out, 0, count)
+        end = p.at_most(end + 8, length)
     if length > 64:
-        total = rounded(blocks, total)
-    shift = logarithm(total) if log else total
+        total = p.rounded(blocks, total)
+    shift = p.log(total) if log else total
     t = 0
     while t < length:
-        d = item_at(columns, t)
-        value = load(out, d, count, out)
-        store(out, d, value - shift if log else value / shift)
+        d = p.item_at(columns, t)
+        value = p.load(out, d, count, out)
+        p.store(out, d, value - shift if log else value / shift)
         t += one
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, to = pointer(x), pointer(out)
-    at = pointer(at)
-    blocks = room(to)
-    count = columns_at_once(width, 8)
+    given, at = (p.pointer(x), p.pointer(out), p.room(p.pointer(out)), log), p.pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
-        k = 0
-        while k < width and length != 0:
-            k = at_most(k, width - count)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if count == 32:
-                softmax(rows, to, blocks, columns, log, 32)
-            elif count == 8:
-                softmax(rows, to, blocks, columns, log, 8)
-            elif count == 4:
-                softmax(rows, to, blocks, columns, log, 4)
-            else:
-                softmax(rows, to, blocks, columns, log, 1)
-            k += count
+        i, columns = p.columns_of(at, u, width)
+        if columns.length != 0:
+            softmax(given, columns, i * width, 0, width)
 
 
-@shared
+@p.shared
 def put_beside(four: tuple[Any, Any, Any, Any], top: Any, shift: Any, log: int) -> Any:
     """Finish four items."""
     a, b, c, d = four
     a, b, c, d = a - top, b - top, c - top, d - top
     if log:
         return a - shift, b - shift, c - shift, d - shift
-    return exp(a) * shift, exp(b) * shift, exp(c) * shift, exp(d) * shift
+    return p.exp(a) * shift, p.exp(b) * shift, p.exp(c) * shift, p.exp(d) * shift
 
 
-@shared
+@p.shared
 def put_eight(out: Array, columns: Columns, t: int, by: int, eight: Any, found: tuple[Any, Any, int]) -> None:
     """Finish item t of a column and seven more, as many as there are."""
     a, b, c, d, e, f, g, h = eight
-    put_some(out, columns, t, by, put_beside((a, b, c, d), *found))
+    p.put_some(out, columns, t, by, put_beside((a, b, c, d), *found))
     if t + 4 * by < columns.length:
-        put_some(out, columns, t + 4 * by, by, put_beside((e, f, g, h), *found))
+        p.put_some(out, columns, t + 4 * by, by, put_beside((e, f, g, h), *found))
 
 
-@shared
+@p.shared
 def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: tuple[Any, Any, int]) -> None:
     """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
     top, total, log = found
     total += total - total  # NaN where it is infinite
-    shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
+    shift = p.ln(total) if log else (p.zero_in(x) + p.number_in(x, 1)) / total  # one division a column
     while t < columns.length:
-        eight, more = eight_of(x, columns, t, by, top), eight_ahead(x, columns, t + 8 * by, by, top)
+        eight, more = p.eight_of(x, columns, t, by, top), p.eight_ahead(x, columns, t + 8 * by, by, top)
         put_eight(out, columns, t, by, eight, (top, shift, log))
         t += 8 * by
-        if has_one(x) and t < columns.length:
+        if p.has_one(x) and t < columns.length:
             put_eight(out, columns, t, by, more, (top, shift, log))
             t += 8 * by
 
 
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = natural(gpu.shared.array(128, x.dtype))
+    parts = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = column_powers(x, parts, place, k, columns)
+            top, total = p.column_powers(x, parts, place, k, columns)
             if k < width:
                 put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
             column += gpu.gridDim.y * gpu.blockDim.x
@@ -165,16 +121,16 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
 
 def short(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
-        k = first_column()
+        _, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = powers_of(x, columns, 0, 1)
+            top, total = p.powers_of(x, columns, 0, 1)
             put_powers(x, out, columns, 0, 1, (top, total, log))
-            k += columns_of_grid()
-        u += units_of_grid()
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2), short=short, fours=True)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), short=short, fours=True)

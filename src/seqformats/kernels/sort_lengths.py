@@ -1,13 +1,10 @@
 """Order sequences by falling length, equal lengths in the order they came: a counting sort."""
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(lengths: Integers, longest: int, order: Integers) -> None:
     """Write four arrays, one after the other into ``order (2 * n + 2 * longest + 1,)``.
 
@@ -41,4 +38,4 @@ def cpu(lengths: Integers, longest: int, order: Integers) -> None:
     order[steps + longest] = total
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

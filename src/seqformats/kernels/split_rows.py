@@ -5,14 +5,11 @@
 the parts of each sequence.
 """
 
-from .parts import (
-    Integers,
-    KernelSpec,
-    compiled,
-)
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(places: Integers, offsets: Integers, keep: int, begins: Integers, lengths: Integers, counts: Integers) -> int:
     """Returns how many parts there are.
 
@@ -38,4 +35,4 @@ def cpu(places: Integers, offsets: Integers, keep: int, begins: Integers, length
     return found
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

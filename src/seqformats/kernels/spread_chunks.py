@@ -4,36 +4,21 @@
 other arguments.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    load,
-    pointer,
-    store,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from . import parts as p
+from .parts import Array, Columns, Integers
+from .parts.names import gpu
 
 
-@in_lanes
-def divided(x: Array, out: Array, place: int, to: int, divisor: float, count: int) -> None:
-    """`count` numbers of ``x[place:]`` by `divisor` to ``out[to:]``."""
-    store(out, to, load(x, place, count, x) / each(x, divisor, count))
+@p.by_columns()
+def divided(given: Any, columns: Columns, place: int, count: int) -> None:
+    """`count` numbers of ``x[place:]`` by `divisor` to where these columns begin."""
+    x, out, divisor = given
+    p.store(out, columns.begin, p.load(x, place, count, x) / p.each(x, divisor, count))
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -46,29 +31,19 @@ def cpu(
     hi: int,
 ) -> None:
     """Runs `lo` to `hi`."""
-    rows, chunks = pointer(x), pointer(out)
+    rows, chunks, steps = p.pointer(x), p.pointer(out), p.pointer(cum)
     for u in range(lo, hi):
         place, size, divisor = cum[u] * width, (cum[u + 1] - cum[u]) * width, float(counts[u])
-        count = columns_at_once(size)
         for c in range(first[u], first[u] + counts[u]):
-            to = place + shifts[c] * width
-            k = 0
-            while k < size:
-                k = at_most(k, size - count)
-                if count == 32:
-                    divided(rows, chunks, place + k, to + k, divisor, 32)
-                elif count == 4:
-                    divided(rows, chunks, place + k, to + k, divisor, 4)
-                else:
-                    divided(rows, chunks, place + k, to + k, divisor, 1)
-                k += count
+            columns = Columns(place + shifts[c] * width, 1, width, steps, 1)
+            divided((rows, chunks, divisor), columns, place, 0, size)
 
 
 def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers, shifts: Integers, width: int) -> None:
     """All rows of `x`, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
-        u = search(cum, r)
+        u = p.search(cum, r)
         number = x.dtype.type(counts[u])  # an integer would divide in float64
         k = gpu.threadIdx.x
         while k < width:
@@ -78,4 +53,4 @@ def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers,
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

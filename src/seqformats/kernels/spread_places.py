@@ -6,84 +6,46 @@ The others get zeros.
 layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    choose,
-    clear,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Columns, Integers, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def place(x: Array, places: Integers, out: Array, columns: Columns, begin: int, count: int) -> None:
+@p.by_columns(some=8)
+def place(given: Any, columns: Columns, begin: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[begin:]`` and ``places[begin:]`` belong."""
-    length, one = columns.length, unknown(1)
-    row, where = load(x, begin, count, x), load(places, begin, count, places)
+    x, places, out = given
+    length, one = columns.length, p.unknown(1)
+    row, where = p.load(x, begin, count, x), p.load(places, begin, count, places)
     t = 0
     while t < length:
-        here = where == each(places, t, count)
-        store(out, item_at(columns, t), choose(here, row, each(x, 0, count)))
+        here = where == p.each(places, t, count)
+        p.store(out, p.item_at(columns, t), p.choose(here, row, p.each(x, 0, count)))
         t += one
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, places: Integers, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, where, rows = pointer(x), pointer(places), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width, 8)
+    row, where, rows, at = p.pointer(x), p.pointer(places), p.pointer(out), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = p.columns_of(at, u, width)
         k = 0
-        if width >= 32 and at.step == 1 and length != 0:  # zeros in one go, and then the few items
-            clear(out, first * width, length * width * out.itemsize)
+        if width >= 32 and at.step == 1 and columns.length != 0:  # zeros in one go, and then the few items
+            p.clear(out, columns.begin, columns.length * width * out.itemsize)
             while k < width:
-                d = (first + along(at, where[i * width + k])) * width
-                rows[d + k] = row[i * width + k]
+                rows[p.item_at(columns, where[i * width + k]) + k] = row[i * width + k]
                 k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                place(row, where, rows, columns, begin, 32)
-            elif count == 8:
-                place(row, where, rows, columns, begin, 8)
-            elif count == 4:
-                place(row, where, rows, columns, begin, 4)
-            else:
-                place(row, where, rows, columns, begin, 1)
-            k += count
+        place((row, where, rows), columns, i * width, k, width)
 
 
 def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
+        i, t, d = p.find(at, r)
         k = gpu.threadIdx.x
         while k < width:
             out[d * width + k] = 0
@@ -93,4 +55,4 @@ def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

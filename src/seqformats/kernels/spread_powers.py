@@ -4,33 +4,17 @@
 logarithm, and 2 where `total` is by what powers are multiplied, not by what they are divided.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    exp,
-    item_at,
-    locate,
-    shared,
-)
-from .parts.code import Item
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, four_rows, word_of_line
+from . import parts as p
+from .parts import Array, Columns, Item, Layout
 
 ln = np.log  # of one number; on CUDA the device's own is put in its place
 
 
-@shared
+@p.shared
 def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
     """Find what is taken from the items of a sequence and column, and the factor of their powers."""
     powers = total[place]
@@ -39,32 +23,32 @@ def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
     return top[place], ln(powers) if log else total.dtype.type(1) / powers
 
 
-@shared
+@p.shared
 def power(item: Item, shift: tuple[Item, Item], log: int) -> Any:
     """The softmax of an item, or its logarithm."""
     less = item - shift[0]
-    return less - shift[1] if log == 1 else exp(less) * shift[1]
+    return less - shift[1] if log == 1 else p.exp(less) * shift[1]
 
 
-@compiled
+@p.compiled
 def cpu(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`, number by number."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             if length != 0:
                 shift = shift_of(top, total, i * width + k, log)
                 for t in range(length):
-                    d = item_at(columns, t)
+                    d = p.item_at(columns, t)
                     out[d] = power(x[d], shift, log)
 
 
 def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    r, k = first_of_line(), word_of_line()
+    r, k = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
-        (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
+        (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = p.four_rows(at, r)
         a, b = x[row0 * width + k], x[row1 * width + k]
         c, d = x[row2 * width + k], x[row3 * width + k]
         shift0 = shift_of(top, total, i0 * width + k, log)
@@ -77,4 +61,4 @@ def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, w
         out[row3 * width + k] = power(d, shift3, log)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike(p.FLOATS, 4))

@@ -4,97 +4,50 @@
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    STREAMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    move,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import (
-        columns_of_grid,
-        first_column,
-        first_of_line,
-        first_unit,
-        four_rows,
-        units_of_grid,
-        word_of_line,
-    )
-    from .parts.gpu import number_in
+from . import parts as p
+from .parts import Array, Columns, Layout
 
 
-@in_lanes
-def spread(x: Array, out: Array, columns: Columns, place: int, alike: int, mode: int, count: int) -> None:
+@p.by_columns(some=8)
+def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of ``x[place:]``, scaled, to the first `alike` rows of a sequence."""
-    length, one = columns.length, unknown(1)
-    row = load(x, place, count, x) / each(x, float(length) if mode == 1 else math.sqrt(length), count)
+    x, out, alike, mode = given
+    length, one = columns.length, p.unknown(1)
+    row = p.load(x, place, count, x) / p.each(x, float(length) if mode == 1 else math.sqrt(length), count)
     t = 0
     while t < alike:
-        store(out, item_at(columns, t), row)
+        p.store(out, p.item_at(columns, t), row)
         t += one
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    row, rows = pointer(x), pointer(out)
-    at = pointer(at)
-    count = columns_at_once(width, 8)
+    row, rows, at = p.pointer(x), p.pointer(out), p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
+        i, columns = p.columns_of(at, u, width)
         # wide rows are best written one after the other: the first from here, the others from that
+        length = columns.length
         alike = 1 if width >= 256 and length != 0 else length
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
-                spread(row, rows, columns, place, alike, mode, 32)
-            elif count == 8:
-                spread(row, rows, columns, place, alike, mode, 8)
-            elif count == 4:
-                spread(row, rows, columns, place, alike, mode, 4)
-            else:
-                spread(row, rows, columns, place, alike, mode, 1)
-            k += count
+        spread((row, rows, alike, mode), columns, i * width, 0, width)
         for t in range(alike, length):
-            d, begin = first + along(at, t), first + along(at, 0)
-            move(out, d * width, out, begin * width, width * out.itemsize)
+            p.move(out, p.item_at(columns, t), out, p.item_at(columns, 0), width * out.itemsize)
 
 
-@shared
+@p.shared
 def number_of(x: Array, at: Layout, i: int, mode: int) -> Any:
     """By what the rows of a sequence are divided."""
-    number = number_in(x, at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
-    return number_in(x, math.sqrt(number)) if mode == 2 else number
+    number = p.number_in(x, at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
+    return p.number_in(x, math.sqrt(number)) if mode == 2 else number
 
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    r, k = first_of_line(), word_of_line()
+    r, k = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
-        (i0, _, d0), (i1, _, d1), (i2, _, d2), (i3, _, d3) = four_rows(at, r)
+        (i0, _, d0), (i1, _, d1), (i2, _, d2), (i3, _, d3) = p.four_rows(at, r)
         a, b = x[i0 * width + k], x[i1 * width + k]
         c, d = x[i2 * width + k], x[i3 * width + k]
         out[d0 * width + k] = a / number_of(x, at, i0, mode)
@@ -105,17 +58,17 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
 
 def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             value = x[i * width + k] / number_of(x, at, i, mode)
             for t in range(length):
-                out[item_at(columns, t)] = value
-            k += columns_of_grid()
-        u += units_of_grid()
+                out[p.item_at(columns, t)] = value
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS, short, fours=True)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike(p.FLOATS, 2), p.STREAMS, short, fours=True)

@@ -5,38 +5,23 @@ sequence and for each that differs.  NaN differs from NaN, but with `nans` 1 not
 what is written one, so that there is something to do where items hold nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    COMPLEX,
-    NUMBERS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-    pointer,
-    shared,
-)
-from .parts.code import Item
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Item, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def differ(a: Item, b: Item, nans: int) -> Any:
     """Tell whether two numbers are different."""
     return (a != b) & ((a == a) | (b == b) | (nans == 0))
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  see above
     """Units `lo` to `hi`."""
-    rows, flags = pointer(x), pointer(out)
+    rows, flags = p.pointer(x), p.pointer(out)
     if columns == 1 and at.step == 1 and at.stride < 0 and hi != lo:  # one after the other
         begin, end = at.cum[lo], at.cum[hi]
         before, items, marks = x[begin : end - 1], x[begin + 1 : end], out[begin + 1 : end]
@@ -50,12 +35,12 @@ def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, l
             if at.cum[i] != at.cum[i + 1]:
                 flags[at.cum[i]] = 1
         return
-    at = pointer(at)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         last = first
         for t in range(length):
-            here = first + along(at, t)
+            here = first + p.along(at, t)
             differs = t == 0
             k = 0
             while k < columns and not differs:
@@ -69,9 +54,9 @@ def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) 
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        _, t, here = find(at, r)
+        _, t, here = p.find(at, r)
         differs = t == 0
-        last = here - along(at, t) + along(at, t - 1 if t > 0 else 0)
+        last = here - p.along(at, t) + p.along(at, t - 1 if t > 0 else 0)
         k = 0
         while k < columns and not differs:
             differs = differ(x[last * columns + k], x[here * columns + k], nans)
@@ -80,4 +65,4 @@ def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) 
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", tuple((kind, "u1") for kind in (*NUMBERS, *COMPLEX)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple((kind, "u1") for kind in (*p.NUMBERS, *p.COMPLEX)))

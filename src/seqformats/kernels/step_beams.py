@@ -4,10 +4,11 @@ What goes in and what comes out is theirs; `out` and `blocks` are for the work.
 """
 
 from ..beam.rows import Apart, Beams, Candidates, Finished, Limits, Lists, NewRows, Rows, Scores, Terms, Tree, Wanted
-from .parts import KernelSpec, Singles, advance, choose_candidates, compiled
+from . import parts as p
+from .parts import Singles
 
 
-@compiled
+@p.compiled
 def cpu(
     scores: Scores,
     out: Lists,
@@ -26,10 +27,10 @@ def cpu(
     """All beams; so many steps have been made after this one."""
     wanted = Wanted(beams.begin, beams.end, beams.most)
     for b in range(beams.begin.size):
-        choose_candidates(scores, out, blocks, limits, wanted, apart, b, width)
+        p.choose_candidates(scores, out, blocks, limits, wanted, apart, b, width)
     candidates = Candidates(out.values, out.values, out.ids, out.counts, out.places, width)
-    told: tuple[int, int, int, int, int, int] = advance(candidates, before, live, beams, finished, tree, terms, steps)
+    told: tuple[int, int, int, int, int, int] = p.advance(candidates, before, live, beams, finished, tree, terms, steps)
     return told
 
 
-KERNEL = KernelSpec(cpu, takes=((*("f4",) * 8, "f8", *("f4",) * 3),))
+KERNEL = p.KernelSpec(cpu, takes=((*("f4",) * 8, "f8", *("f4",) * 3),))

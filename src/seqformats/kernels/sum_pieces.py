@@ -4,33 +4,16 @@
 up.  Of `out` only the dtype counts, in which rows are added up.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    MEANS,
-    STREAMS,
-    SUMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    compiled,
-    item_at,
-    locate,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_sum
-    from .parts.device import columns_of_grid
-    from .parts.gpu import gpu, natural
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Pieces `lo` to `hi`, number by number."""
     for i in range(lo, hi):
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, 1)
             blocks, total = parts.dtype.type(0), out.dtype.type(0)
@@ -38,33 +21,35 @@ def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi:
             while t + 4 <= length:
                 four = out.dtype.type(0)
                 for row in range(t, t + 4):
-                    four += x[item_at(columns, row)]
+                    four += x[p.item_at(columns, row)]
                 total += four
                 t += 4
                 if t & 31 == 0:
                     blocks += total
                     total = out.dtype.type(0)
             for row in range(t, length):
-                total += x[item_at(columns, row)]
+                total += x[p.item_at(columns, row)]
             parts[i * width + k] = blocks + total
 
 
 def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int) -> None:
     """All pieces, a block each; see `sum_rows` for its threads."""
-    fours = natural(gpu.shared.array(128, out.dtype))
+    fours = p.natural(gpu.shared.array(128, out.dtype))
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
-        _, first, length = locate(at, i)
+        _, first, length = p.locate(at, i)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = column_sum(x, fours, k, columns)
+            total = p.column_sum(x, fours, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 parts[i * width + k] = total
-            column += columns_of_grid()
+            column += p.columns_of_grid()
         i += gpu.gridDim.x
 
 
-_IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in SUMS)
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*_IN_WIDE, *((kind, to, to) for kind, to in MEANS)), STREAMS)
+_IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "sequences", (*_IN_WIDE, *((kind, to, to) for kind, to in p.MEANS)), p.STREAMS
+)

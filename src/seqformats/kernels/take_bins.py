@@ -4,24 +4,20 @@
 out as `x`.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import CALCULATES, Array, KernelSpec, Layout, along, compiled, locate, pointer
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, slopes: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    items, bins, found = pointer(x), pointer(slopes), pointer(out)
-    at = pointer(at)
+    items, bins, found = p.pointer(x), p.pointer(slopes), p.pointer(out)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         for t in range(length):
-            r = first + along(at, t)
+            r = first + p.along(at, t)
             found[r] = bins[i * width + items[r]]
 
 
@@ -29,10 +25,10 @@ def cuda(x: Array, slopes: Array, out: Array, at: Layout, width: int) -> None:
     """All items, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, _, d = find(at, r)
+        i, _, d = p.find(at, r)
         if gpu.threadIdx.x == 0:
             out[d] = slopes[i * width + x[d]]
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", tuple((kind, "f8", "f8") for kind in ("i4", "i8")))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple((kind, "f8", "f8") for kind in ("i4", "i8")))

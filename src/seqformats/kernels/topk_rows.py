@@ -7,51 +7,20 @@ nobody will read these two: on the CPU sequences share what little of them is wr
 with a `most` up to 4 no `tops` either.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    Constants,
-    Integers,
-    KernelSpec,
-    Layout,
-    add_block,
-    alike,
-    at_most,
-    beyond,
-    choose,
-    columns_at_once,
-    compiled,
-    each,
-    in_any,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    room,
-    rounded,
-    shared,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_of, mean_of_first
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, zero_in
+from . import parts as p
+from .parts import Array, Columns, Constants, Integers, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def precedes(value: Any, best: Any) -> Any:
     """`beyond` without branches, which the threads of a warp would take one after the other."""
     return (not value <= best) & (best == best)
 
 
-@shared
+@p.shared
 def push(tops: Array, places: Integers, begin: int, end: int, width: int, value: Any, place: int, first: bool) -> None:
     """Put an item among the falling ones at every `width` of ``tops[begin:end]``, before all of them if it is `first`.
 
@@ -59,7 +28,7 @@ def push(tops: Array, places: Integers, begin: int, end: int, width: int, value:
     """
     needed = places.size > 0
     a = end
-    while a > begin and (first or beyond(value, tops[a - width], 0)):
+    while a > begin and (first or p.beyond(value, tops[a - width], 0)):
         tops[a] = tops[a - width]
         if needed:
             places[a] = places[a - width]
@@ -69,17 +38,17 @@ def push(tops: Array, places: Integers, begin: int, end: int, width: int, value:
         places[a] = place
 
 
-@shared
+@p.shared
 def offer(tops: Array, places: Integers, columns: Columns, begin: int, most: int, held: Any, t: int, value: Any) -> Any:
     """Item t to what `collect` holds: the four largest and their places, and the last of the rest."""
-    a, b, c, d, p, q, r, s, least = held
+    a, b, c, d, spot, q, r, s, least = held
     before_d = (t < 4) | precedes(value, d)
     if t >= columns.length or not (before_d or (most > 4 and (t < most or precedes(value, least)))):
         return held
     if most > 4 and t >= 4:
         rest, width = begin + 4 * columns.width, columns.width
         out, place = d if before_d else value, s if before_d else t
-        push(tops, places, rest, rest + at_most(t - 4, most - 5) * width, width, out, place, before_d)
+        push(tops, places, rest, rest + p.at_most(t - 4, most - 5) * width, width, out, place, before_d)
         least = tops[rest + (most - 5) * width]
     before_a = (t < 1) | precedes(value, a)  # what is beyond one of them is beyond all after it
     before_b = (t < 2) | precedes(value, b)
@@ -89,18 +58,18 @@ def offer(tops: Array, places: Integers, columns: Columns, begin: int, most: int
     c, r = value if before_c else c, t if before_c else r
     c, r = b if before_b else c, q if before_b else r
     b, q = value if before_b else b, t if before_b else q
-    b, q = a if before_a else b, p if before_a else q
-    a, p = value if before_a else a, t if before_a else p
-    return a, b, c, d, p, q, r, s, least
+    b, q = a if before_a else b, spot if before_a else q
+    a, spot = value if before_a else a, t if before_a else spot
+    return a, b, c, d, spot, q, r, s, least
 
 
-@shared
+@p.shared
 def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: int, most: int) -> Any:
     """The `most` largest items of a column, and their places, from the fifth on to every `width` of ``tops[begin:]``.
 
     Eight are read at a time, and the four largest, which are returned, are held in registers.
     """
-    width, none = columns.width, zero_in(x)
+    width, none = columns.width, p.zero_in(x)
     for a in range(4, most):
         tops[begin + a * width] = none
         if places.size > 0:
@@ -108,7 +77,7 @@ def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: in
     held = none, none, none, none, -1, -1, -1, -1, none
     t = 0
     while t < columns.length:
-        a, b, c, d, e, f, g, h = eight_of(x, columns, t, 1, none)
+        a, b, c, d, e, f, g, h = p.eight_of(x, columns, t, 1, none)
         held = offer(tops, places, columns, begin, most, held, t, a)
         held = offer(tops, places, columns, begin, most, held, t + 1, b)
         held = offer(tops, places, columns, begin, most, held, t + 2, c)
@@ -121,7 +90,7 @@ def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: in
     return held
 
 
-@shared
+@p.shared
 def keep_four(tops: Array, begin: int, width: int, most: int, four: Any) -> None:
     """The first four, or fewer, to where the others are."""
     a, b, c, d = four
@@ -134,11 +103,11 @@ def keep_four(tops: Array, begin: int, width: int, most: int, four: Any) -> None
         tops[begin + 3 * width] = d
 
 
-@shared
+@p.shared
 def mean_of_four(out: Array, four: Any, k: int, length: int) -> Any:
     """Calculate `mean_of_first`, where k is at most 4."""
     a, b, c, d = four
-    many = at_most(k, length)
+    many = p.at_most(k, length)
     total = out.dtype.type(0)
     if many > 0:
         total += a
@@ -151,63 +120,63 @@ def mean_of_four(out: Array, four: Any, k: int, length: int) -> Any:
     return total / out.dtype.type(k)
 
 
-@in_lanes
+@p.in_lanes
 def insert(
     x: Array, tops: Array, places: Integers, columns: Columns, top: int, most: int, needed: int, count: int
 ) -> None:
     """Some columns of a sequence, into ``tops[top:]`` and ``places[top:]``."""
-    length, width, one = columns.length, columns.width, unknown(1)
+    length, width, one = columns.length, columns.width, p.unknown(1)
     t = 0
     while t < length:
-        value = load(x, item_at(columns, t), count, x)
-        place = each(places, t, count)
-        at, end = top, top + at_most(t, most) * width
+        value = p.load(x, p.item_at(columns, t), count, x)
+        place = p.each(places, t, count)
+        at, end = top, top + p.at_most(t, most) * width
         if t >= most:
-            least = load(tops, end - width, count, x)
-            if not in_any((value > least) | ((value != value) & (least == least))):
+            least = p.load(tops, end - width, count, x)
+            if not p.in_any((value > least) | ((value != value) & (least == least))):
                 at = end
         # from the place where it is larger, everything moves one down
         moved = value != value
         moved = moved & (value == value)
         while at < end:
-            best = load(tops, at, count, x)
+            best = p.load(tops, at, count, x)
             moved = moved | (value > best) | ((value != value) & (best == best))
-            store(tops, at, choose(moved, value, best))
-            value = choose(moved, best, value)
+            p.store(tops, at, p.choose(moved, value, best))
+            value = p.choose(moved, best, value)
             if needed != 0:
-                other = load(places, at, count, places)
-                store(places, at, choose(moved, place, other))
-                place = choose(moved, other, place)
+                other = p.load(places, at, count, places)
+                p.store(places, at, p.choose(moved, place, other))
+                place = p.choose(moved, other, place)
             at += width * one
         if t < most:
-            store(tops, end, value)
+            p.store(tops, end, value)
             if needed != 0:
-                store(places, end, place)
+                p.store(places, end, place)
         t += one
 
 
-@in_lanes
+@p.in_lanes
 def mean(tops: Array, out: Array, blocks: Array, columns: Columns, top: int, place: int, k: int, count: int) -> None:
     """The sum of the first k items that there are of some columns of ``tops[top:]``, by k, to ``out[place:]``."""
-    found, width, one = at_most(k, columns.length), columns.width, unknown(1)
-    total = each(out, 0.0, count)
+    found, width, one = p.at_most(k, columns.length), columns.width, p.unknown(1)
+    total = p.each(out, 0.0, count)
     a = 0
-    end = at_most(found, 8)
+    end = p.at_most(found, 8)
     while True:
         while a < end:
-            total = total + load(tops, top + a * width, count, out)
+            total = total + p.load(tops, top + a * width, count, out)
             a += one
         if end == found:
             break
-        add_block(blocks, total, end == 8)
-        total = each(out, 0.0, count)
-        end = at_most(end + 8, found)
+        p.add_block(blocks, total, end == 8)
+        total = p.each(out, 0.0, count)
+        end = p.at_most(end + 8, found)
     if found > 8:
-        total = rounded(blocks, total)
-    store(out, place, total / each(out, float(k), count))
+        total = p.rounded(blocks, total)
+    p.store(out, place, total / p.each(out, float(k), count))
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
@@ -222,18 +191,18 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
-    at, ks = pointer(at), wanted.numbers
-    count, blocks = columns_at_once(width), room(means)
+    rows, means, best, where = p.pointer(x), p.pointer(out), p.pointer(tops), p.pointer(places)
+    at, ks = p.pointer(at), wanted.numbers
+    count, blocks = p.columns_at_once(width), p.room(means)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         begin = (i if needed else lo) * most * width
-        for p in range(begin + at_most(length, most) * width, begin + most * width):
-            tops[p] = 0
-            places[p] = -1
+        for spot in range(begin + p.at_most(length, most) * width, begin + most * width):
+            tops[spot] = 0
+            places[spot] = -1
         k = 0
         while k < width:
-            k = at_most(k, width - count)
+            k = p.at_most(k, width - count)
             columns, top = Columns(first * width + k, length, width, at.steps, at.step), begin + k
             if count == 32:
                 insert(rows, best, where, columns, top, most, needed, 32)
@@ -267,24 +236,24 @@ def cuda(
     ks, kept = wanted.numbers, needed != 0 or most > 4
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
-            a, b, c, d, p, q, r, s, _ = collect(x, tops, places, columns, begin, most)
+            a, b, c, d, spot, q, r, s, _ = collect(x, tops, places, columns, begin, most)
             four = a, b, c, d
             if kept:
                 keep_four(tops, begin, width, most, four)
             if needed != 0:
-                keep_four(places, begin, width, most, (p, q, r, s))
+                keep_four(places, begin, width, most, (spot, q, r, s))
             for j in range(ks.size):
                 place = (i * ks.size + j) * width + k
                 if kept:
-                    out[place] = mean_of_first(tops, out, begin, width, ks[j], length)
+                    out[place] = p.mean_of_first(tops, out, begin, width, ks[j], length)
                 else:
                     out[place] = mean_of_four(out, four, ks[j], length)
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((*kinds, "i8") for kinds in alike(FLOATS, 3)))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((*kinds, "i8") for kinds in p.alike(p.FLOATS, 3)))

@@ -5,10 +5,11 @@ added to the score to the same places of ``added``.
 """
 
 from ..beam.rows import Tree
-from .parts import Array, Integers, KernelSpec, compiled
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(tree: Tree, last: Integers, tokens: Integers, added: Array, starts: Integers, lo: int, hi: int) -> None:
     """Hypotheses `lo` to `hi`."""
     values = tree.values
@@ -23,4 +24,4 @@ def cpu(tree: Tree, last: Integers, tokens: Integers, added: Array, starts: Inte
             place -= 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4", "f4"),))
+KERNEL = p.KernelSpec(cpu, takes=(("f4", "f4"),))

@@ -5,67 +5,34 @@
 slope.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_most,
-    centre,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    room,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, wide
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def slope(
-    x: Array,
-    y: Array,
-    values: Array,
-    out: Array,
-    blocks: Array,
-    columns: Columns,
-    place: int,
-    divisor: float,
-    count: int,
-) -> None:
+@p.by_columns(most=16)
+def slope(given: Any, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[place:]`` belongs; `divisor` is negative for the root of a variance."""
-    mean, length, one = centre(y, blocks, columns, count), columns.length, unknown(1)
-    factor, zero = load(x, place, count, blocks), each(blocks, 0.0, count)
+    x, y, values, out, blocks, divisor = given
+    mean, length, one = p.centre(y, blocks, columns, count), columns.length, p.unknown(1)
+    factor, zero = p.load(x, place, count, blocks), p.each(blocks, 0.0, count)
     if divisor < 0:
-        value = load(values, place, count, blocks)
+        value = p.load(values, place, count, blocks)
         still = value == zero
-        factor = choose(still, zero, factor / choose(still, each(blocks, 1.0, count), value))
-        factor = factor / each(blocks, -divisor, count)
+        factor = p.choose(still, zero, factor / p.choose(still, p.each(blocks, 1.0, count), value))
+        factor = factor / p.each(blocks, -divisor, count)
     else:
-        factor = (factor + factor) / each(blocks, divisor, count)
+        factor = (factor + factor) / p.each(blocks, divisor, count)
     t = 0
     while t < length:
-        d = item_at(columns, t)
-        store(out, d, factor * (load(y, d, count, blocks) - mean))
+        d = p.item_at(columns, t)
+        p.store(out, d, factor * (p.load(y, d, count, blocks) - mean))
         t += one
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -79,38 +46,28 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    row, items, found, rows = pointer(x), pointer(y), pointer(values), pointer(out)
-    at = pointer(at)
-    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(row)
+    row, items, found, rows, at = p.pointer(x), p.pointer(y), p.pointer(values), p.pointer(out), p.pointer(at)
+    blocks = p.room(row)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        divisor = float(length - ddof)
+        i, columns = p.columns_of(at, u, width)
+        divisor = float(columns.length - ddof)
         if deviation != 0:
             divisor = -divisor
         k = 0
-        while k < width and length <= ddof:
-            for t in range(length):
-                rows[(first + along(at, t)) * width + k] = 0
+        while k < width and columns.length <= ddof:
+            for t in range(columns.length):
+                rows[p.item_at(columns, t) + k] = 0
             k += 1
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 16:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 16)
-            elif count == 4:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 4)
-            else:
-                slope(row, items, found, rows, blocks, columns, place, divisor, 1)
-            k += count
+        slope((row, items, found, rows, blocks, divisor), columns, i * width, k, width)
 
 
 def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         number = out.dtype.type(length)
-        k = first_column()
+        k = p.first_column()
         while k < width:
             factor = out.dtype.type(0)
             if length > ddof:
@@ -124,21 +81,21 @@ def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: i
                     factor /= value
             mean = out.dtype.type(0)
             for turn in range(2):  # what the rounded mean leaves over is a second one
-                blocks = wide(out.dtype.type(0))
+                blocks = p.wide(out.dtype.type(0))
                 for t in range(length):
-                    blocks += wide(y[(first + along(at, t)) * width + k] - mean)
+                    blocks += p.wide(y[(first + p.along(at, t)) * width + k] - mean)
                 if turn == 0 and length != 0:
                     mean = out.dtype.type(blocks) / number
             beside = mean
             if length != 0:
                 beside = out.dtype.type(blocks) / number
             for t in range(length):
-                d = (first + along(at, t)) * width + k
+                d = (first + p.along(at, t)) * width + k
                 out[d] = 0
                 if length > ddof:
                     out[d] = factor * (y[d] - mean - beside)
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 4))

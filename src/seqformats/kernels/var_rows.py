@@ -8,91 +8,53 @@ calculates in float64.  On CUDA they are read once, in the dtype of `out`; block
 less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    MEANS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    at_most,
-    centre,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    room,
-    root,
-    store,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import share_of, tree_sum
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural, number_in, zero_in
-    from .parts.moments import block_moments, moments_of, put_variance, sums_beside, total_of
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
-def vary(
-    x: Array, out: Array, blocks: Array, columns: Columns, place: int, deviation: int, divisor: float, count: int
-) -> None:
+@p.by_columns(most=16)
+def vary(given: Any, columns: Columns, place: int, count: int) -> None:
     """The variances of some columns of a sequence to ``out[place:]``; `blocks` is a `room`."""
-    mean, length, one = centre(x, blocks, columns, count), columns.length, unknown(1)
-    sums, squares, zero = each(blocks, 0.0, count), each(blocks, 0.0, count), each(blocks, 0.0, count)
+    x, out, blocks, deviation, divisor = given
+    mean, length, one = p.centre(x, blocks, columns, count), columns.length, p.unknown(1)
+    sums, squares, zero = p.each(blocks, 0.0, count), p.each(blocks, 0.0, count), p.each(blocks, 0.0, count)
     t = 0
     while t + 4 <= length:
-        a = load(x, item_at(columns, t), count, blocks) - mean
-        b = load(x, item_at(columns, t + 1), count, blocks) - mean
-        c = load(x, item_at(columns, t + 2), count, blocks) - mean
-        d = load(x, item_at(columns, t + 3), count, blocks) - mean
+        a = p.load(x, p.item_at(columns, t), count, blocks) - mean
+        b = p.load(x, p.item_at(columns, t + 1), count, blocks) - mean
+        c = p.load(x, p.item_at(columns, t + 2), count, blocks) - mean
+        d = p.load(x, p.item_at(columns, t + 3), count, blocks) - mean
         sums += a + b + (c + d)
         squares += a * a + b * b + (c * c + d * d)
         t += 4
     while t < length:
-        a = load(x, item_at(columns, t), count, blocks) - mean
+        a = p.load(x, p.item_at(columns, t), count, blocks) - mean
         sums += a
         squares += a * a
         t += one
-    found = squares - sums * (sums / each(blocks, float(length), count))
-    found = choose(found < zero, zero, found) / each(blocks, divisor, count)
+    found = squares - sums * (sums / p.each(blocks, float(length), count))
+    found = p.choose(found < zero, zero, found) / p.each(blocks, divisor, count)
     if deviation != 0:
-        found = root(found)
-    store(out, place, found)
+        found = p.root(found)
+    p.store(out, place, found)
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, found = pointer(x), pointer(out)
-    at = pointer(at)
-    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(found)
+    found, at = p.pointer(out), p.pointer(at)
+    rows, blocks = p.pointer(x), p.room(found)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, columns = p.columns_of(at, u, width)
         k = 0
-        while k < width and length <= ddof:
+        while k < width and columns.length <= ddof:
             out[i * width + k] = 0
             k += 1
-        divisor = float(length - ddof)
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 16:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 16)
-            elif count == 4:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 4)
-            else:
-                vary(rows, found, blocks, columns, place, deviation, divisor, 1)
-            k += count
+        given = rows, found, blocks, deviation, float(columns.length - ddof)
+        vary(given, columns, i * width, k, width)
 
 
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
@@ -100,56 +62,56 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
 
     The order of summation depends on the sequence alone, see `tree_sum`.
     """
-    parts = natural(gpu.shared.array(128, out.dtype))
+    parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        inverse = number_in(out, 1) / number_in(out, max(length, 1))
+        i, first, length = p.locate(at, u)
+        inverse = p.number_in(out, 1) / p.number_in(out, max(length, 1))
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            share = share_of(length)
+            share = p.share_of(length)
             if k >= width or length <= ddof:
                 share = length, 1
-            moments = moments_of(x, out, columns, share)
-            parts[place] = total_of(out, moments)
-            tree_sum(parts, place)
+            moments = p.moments_of(x, out, columns, share)
+            parts[place] = p.total_of(out, moments)
+            p.tree_sum(parts, place)
             mean = parts[gpu.threadIdx.x] * inverse
             gpu.syncthreads()  # before the memory is used again
-            total, more = sums_beside(out, moments, mean)
+            total, more = p.sums_beside(out, moments, mean)
             parts[place] = total
-            tree_sum(parts, place)
+            p.tree_sum(parts, place)
             sums = parts[gpu.threadIdx.x]
             gpu.syncthreads()
             parts[place] = more
-            tree_sum(parts, place)
+            p.tree_sum(parts, place)
             squares = parts[gpu.threadIdx.x]
             gpu.syncthreads()
             if gpu.threadIdx.y == 0 and k < width:
-                put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
+                p.put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
 
 
 def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = first_unit()
+    u = p.first_unit()
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
+        i, first, length = p.locate(at, u)
+        k = p.first_column()
         while k < width:
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
-            moments = 0, zero_in(out), zero_in(out), zero_in(out)
+            moments = 0, p.zero_in(out), p.zero_in(out), p.zero_in(out)
             if columns.length != 0:
-                mean, sums, squares = block_moments(x, out, columns, 0, 1, columns.length)
+                mean, sums, squares = p.block_moments(x, out, columns, 0, 1, columns.length)
                 moments = columns.length, mean, sums, squares
-            mean = total_of(out, moments) * (number_in(out, 1) / number_in(out, max(length, 1)))
-            sums, squares = sums_beside(out, moments, mean)
-            put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
-            k += columns_of_grid()
-        u += units_of_grid()
+            mean = p.total_of(out, moments) * (p.number_in(out, 1) / p.number_in(out, max(length, 1)))
+            sums, squares = p.sums_beside(out, moments, mean)
+            p.put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
+            k += p.columns_of_grid()
+        u += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS), short=short, fours=True)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (*p.alike(p.FLOATS, 2), *p.MEANS), short=short, fours=True)

@@ -8,17 +8,14 @@ numbers.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, shared
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_from
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def variance(sums: Array, variances: Array, first: int, end: int, k: int, rows: Integers, ddof: int, width: int) -> Any:
     """Calculate the variance of one column of the pieces `first` to `end`, in float64; 0 for too few rows."""
     length = rows[end] - rows[first]
@@ -35,7 +32,7 @@ def variance(sums: Array, variances: Array, first: int, end: int, k: int, rows: 
     return squares / (length - ddof)
 
 
-@compiled
+@p.compiled
 def cpu(
     sums: Array,
     variances: Array,
@@ -55,7 +52,7 @@ def cpu(
             out[i * width + k] = math.sqrt(found) if deviation else found
 
 
-@shared
+@p.shared
 def with_piece(found: tuple[float, int, float], total: Any, variance: Any, number: int, mean: float) -> Any:
     """The squares beside the mean of all, with those of a piece of so many rows; and 1 by the last such number."""
     squares, known, inverse = found
@@ -80,12 +77,12 @@ def cuda(
     while i < pieces.size - 1:
         first, end = pieces[i], pieces[i + 1]
         length = rows[end] - rows[first]
-        k = first_column()
+        k = p.first_column()
         while k < width:
             total = found = 0.0
             piece = first
             while piece + 8 <= end:
-                a, b, c, d, e, f, g, h = eight_from(sums, piece * width + k, width)
+                a, b, c, d, e, f, g, h = p.eight_from(sums, piece * width + k, width)
                 total = (((((((total + a) + b) + c) + d) + e) + f) + g) + h
                 piece += 8
             while piece < end:
@@ -95,9 +92,9 @@ def cuda(
             piece = first
             so_far = 0.0, 1, 1.0
             while piece + 8 <= end:
-                a, b, c, d, e, f, g, h = eight_from(sums, piece * width + k, width)
-                q, r, s, t, u, v, w, x = eight_from(variances, piece * width + k, width)
-                ends, last = eight_from(rows, piece, 1), rows[piece + 8]
+                a, b, c, d, e, f, g, h = p.eight_from(sums, piece * width + k, width)
+                q, r, s, t, u, v, w, x = p.eight_from(variances, piece * width + k, width)
+                ends, last = p.eight_from(rows, piece, 1), rows[piece + 8]
                 so_far = with_piece(so_far, a, q, ends[1] - ends[0], mean)
                 so_far = with_piece(so_far, b, r, ends[2] - ends[1], mean)
                 so_far = with_piece(so_far, c, s, ends[3] - ends[2], mean)
@@ -115,8 +112,8 @@ def cuda(
             if length > ddof:
                 found = squares / (length - ddof)
             out[i * width + k] = math.sqrt(found) if deviation else found
-            k += columns_of_grid()
+            k += p.columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f8", "f4", "f4"), ("f8", "f8", "f8")))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f8", "f4", "f4"), ("f8", "f8", "f8")))

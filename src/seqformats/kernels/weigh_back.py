@@ -5,28 +5,14 @@
 as the weights, get their gradient.  Where the weights of a sequence add up to zero, their mean has none.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    compiled,
-    locate,
-    pointer,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu, wide
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def divided(slope: float, totals: Array, place: int, mode: int) -> Any:
     """The gradient of a sum, of which that of a mean is this part."""
     if mode == 0:
@@ -34,7 +20,7 @@ def divided(slope: float, totals: Array, place: int, mode: int) -> Any:
     return slope / totals[place] if totals[place] != 0 else totals[place]
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -52,12 +38,12 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; what many columns are for one weight is added up in float64."""
     row = width if own else 1  # weights of an item
-    at = pointer(at)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         dy, means = x[i * width : (i + 1) * width], values[i * width : (i + 1) * width]
         for t in range(length):
-            d, r = (first + along(at, t)) * width, at.cum[i] + t
+            d, r = (first + p.along(at, t)) * width, at.cum[i] + t
             items, dx = y[d : d + width], out[d : d + width]
             sums = 0.0
             for k in range(width):
@@ -89,7 +75,7 @@ def cuda(
     """All rows, a line of threads each; the first of them adds up what is for a weight."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
+        i, t, d = p.find(at, r)
         place = at.cum[i] + t
         k = gpu.threadIdx.x
         while k < width:
@@ -102,14 +88,14 @@ def cuda(
                 slopes[place * width + k] = slope * item
             k += gpu.blockDim.x
         if gpu.threadIdx.x == 0 and not own:
-            sums = wide(out.dtype.type(0))
+            sums = p.wide(out.dtype.type(0))
             for j in range(width):
                 item = y[d * width + j]
                 if mode:
                     item -= values[i * width + j]
-                sums += wide(divided(x[i * width + j], totals, i, mode) * item)
+                sums += p.wide(divided(x[i * width + j], totals, i, mode) * item)
             slopes[place] = sums
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 7))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 7))

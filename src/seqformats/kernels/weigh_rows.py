@@ -8,56 +8,29 @@ weight for each number, lie sequence after sequence; ``out (n * width,)``.  `mod
 sequence gives zeros.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    MEANS,
-    STREAMS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    add_block,
-    alike,
-    at_most,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    item_at,
-    load,
-    locate,
-    pointer,
-    room,
-    rounded,
-    store,
-    total,
-    unknown,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, tree_sum
-    from .parts.gpu import gpu, natural, wide
+from . import parts as p
+from .parts import Array, Columns, Layout
+from .parts.names import gpu
 
 
-@in_lanes
+@p.in_lanes
 def weighed(x: Array, weights: Array, out: Array, columns: Columns, t: int, place: int, own: int, count: int) -> Any:
     """Some columns of row t, times their weights; `place` is where the weights of the sequence begin."""
     if own != 0:
-        factor = load(weights, place + t * columns.width, count, out)
+        factor = p.load(weights, place + t * columns.width, count, out)
     else:
-        factor = each(out, weights[place + t], count)
-    return load(x, item_at(columns, t), count, out) * factor
+        factor = p.each(out, weights[place + t], count)
+    return p.load(x, p.item_at(columns, t), count, out) * factor
 
 
-@in_lanes
-def weigh(
-    x: Array, weights: Array, out: Array, blocks: Array, columns: Columns, begin: int, place: int, own: int, count: int
-) -> None:
+@p.by_columns()
+def weigh(given: Any, columns: Columns, place: int, count: int) -> None:
     """The weighted sums of some columns of a sequence to ``out[place:]``, as `total` has them; `blocks` is a `room`."""
-    sums, length, one = each(out, 0, count), columns.length, unknown(1)
+    x, weights, out, blocks, begin, own = given
+    begin += place * own
+    sums, length, one = p.each(out, 0, count), columns.length, p.unknown(1)
     t = 0
     while length >= 8 and t + 4 <= length:
         part = weighed(x, weights, out, columns, t, begin, own, count)
@@ -67,17 +40,17 @@ def weigh(
         sums += part
         t += 4
         if t & 31 == 0:
-            add_block(blocks, sums, t == 32)
-            sums = each(out, 0, count)
+            p.add_block(blocks, sums, t == 32)
+            sums = p.each(out, 0, count)
     while t < length:
         sums += weighed(x, weights, out, columns, t, begin, own, count)
         t += one
     if length >= 32:
-        sums = rounded(blocks, sums)
-    store(out, place, sums)
+        sums = p.rounded(blocks, sums)
+    p.store(out, place, sums)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     weights: Array,
@@ -91,28 +64,18 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    rows, factors, sums, masses = pointer(x), pointer(weights), pointer(out), pointer(totals)
-    at = pointer(at)
-    count, blocks = columns_at_once(width), room(sums)
+    rows, factors, sums, masses = p.pointer(x), p.pointer(weights), p.pointer(out), p.pointer(totals)
+    at, blocks = p.pointer(at), p.room(sums)
     row = width if own else 1  # weights of an item
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
-        k = 0
-        while k < width:
-            k = at_most(k, width - count)
-            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            begin = at.cum[i] * row + k * own
-            if count == 32:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 32)
-            elif count == 4:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 4)
-            else:
-                weigh(rows, factors, sums, blocks, columns, begin, place, own, 1)
-            k += count
+        i, columns = p.columns_of(at, u, width)
+        length = columns.length
+        given = rows, factors, sums, blocks, at.cum[i] * row - i * width * own, own
+        weigh(given, columns, i * width, 0, width)
         if mode != 0:
             for j in range(row):
                 columns = Columns(at.cum[i] * row + j, length, row, at.steps, 1)
-                total(factors, masses, blocks, columns, i * row + j, 0.0, 1)
+                p.total((factors, masses, blocks, 0.0), columns, i * row + j, 1)
             for j in range(width):
                 mass = masses[i * row + j * own]
                 sums[i * width + j] = sums[i * width + j] / mass if mass != 0 else 0
@@ -132,11 +95,11 @@ def cuda(
 
     The order of summation depends on the sequence alone, see `tree_sum`.
     """
-    parts = natural(gpu.shared.array(128, out.dtype))
+    parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -146,7 +109,7 @@ def cuda(
             for turn in range(2 if mode else 1, 0, -1):  # the sum of the weights, and that of the items
                 parts[place] = 0
                 total = parts[place]  # zero in the dtype of out
-                blocks = wide(total)
+                blocks = p.wide(total)
                 if k < width:
                     t = gpu.threadIdx.y
                     taken = 0
@@ -156,7 +119,7 @@ def cuda(
                         e, f = weights[weight], weights[weight + ahead]
                         g, h = weights[weight + 2 * ahead], weights[weight + 3 * ahead]
                         if turn == 1:
-                            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
+                            a, b, c, d = p.four_of(x, columns, t, gpu.blockDim.y)
                             e, f, g, h = e * a, f * b, g * c, h * d
                         total += e
                         total += f
@@ -166,21 +129,21 @@ def cuda(
                         weight += 4 * ahead
                         taken += 4
                         if taken & 7 == 0:
-                            blocks += wide(total)
+                            blocks += p.wide(total)
                             total = parts[place]
                     while t < length:
                         factor = weights[weight]
                         if turn == 1:
-                            factor *= x[item_at(columns, t)]
+                            factor *= x[p.item_at(columns, t)]
                         weight += ahead
                         total += factor
                         t += gpu.blockDim.y
                         taken += 1
                         if taken & 7 == 0:
-                            blocks += wide(total)
+                            blocks += p.wide(total)
                             total = parts[place]
-                parts[place] = blocks + wide(total)
-                tree_sum(parts, place)
+                parts[place] = blocks + p.wide(total)
+                p.tree_sum(parts, place)
                 if gpu.threadIdx.y == 0 and k < width:
                     if turn == 2:
                         mass = parts[place]
@@ -197,11 +160,11 @@ def cuda(
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "sequences",
-    (*alike(FLOATS, 4), *((kind, made, made, made) for kind, made in MEANS)),
-    STREAMS,
+    (*p.alike(p.FLOATS, 4), *((kind, made, made, made) for kind, made in p.MEANS)),
+    p.STREAMS,
 )

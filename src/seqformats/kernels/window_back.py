@@ -4,38 +4,20 @@
 `locate` for the arguments.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    alike,
-    along,
-    at_least,
-    at_most,
-    compiled,
-    fold_windows,
-    locate,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, out: Array, at: Layout, before: int, after: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    at = pointer(at)
+    at = p.pointer(at)
     count = before + 1 + after
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         if at.step != 0:
-            fold_windows(out, x, first, at.step, width, before, count, length)
+            p.fold_windows(out, x, first, at.step, width, before, count, length)
         else:
             for t in range(length):
                 d = first + at.steps[t]
@@ -43,7 +25,7 @@ def cpu(x: Array, out: Array, at: Layout, before: int, after: int, width: int, l
                 for k in range(total.size):
                     total[k] = 0
                 # place q of the window of row s is row t
-                for q in range(at_least(t + before - length + 1, 0), at_most(count, t + before + 1)):
+                for q in range(p.at_least(t + before - length + 1, 0), p.at_most(count, t + before + 1)):
                     s = (first + at.steps[t + before - q]) * count + q
                     part = x[s * width : (s + 1) * width]
                     for k in range(part.size):
@@ -55,17 +37,17 @@ def cuda(x: Array, out: Array, at: Layout, before: int, after: int, width: int) 
     count = before + 1 + after
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
-        first = d - along(at, t)
+        i, t, d = p.find(at, r)
+        first = d - p.along(at, t)
         length = at.cum[i + 1] - at.cum[i]
         k = gpu.threadIdx.x
         while k < width:
             total = out.dtype.type(0)
             for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
-                total += x[((first + along(at, t + before - q)) * count + q) * width + k]
+                total += x[((first + p.along(at, t + before - q)) * count + q) * width + k]
             out[d * width + k] = total
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

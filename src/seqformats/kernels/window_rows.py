@@ -4,94 +4,75 @@
 ``before + 1 + after`` rows of `src`.  What lies outside the sequence is zero, or left as it is where `filled` is 1.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import (
-    MOVES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_least,
-    at_most,
-    clear,
-    compiled,
-    locate,
-    move,
-    move_row,
-    move_run,
-    pointer,
-    shared,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, four_rows, word_of_line
-    from .parts.gpu import load_word, no_word, store_word
+from . import parts as p
+from .parts import Array, Layout
 
 
-@compiled
+@p.compiled
 def cpu(src: int, out: int, at: Layout, before: int, after: int, filled: int, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row of `src`."""
     count = before + 1 + after
     size = count * row
-    at = pointer(at)
+    at = p.pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         t = 0
         while t < length:
-            d = (first + along(at, t)) * size
+            d = (first + p.along(at, t)) * size
             if at.step == 1 and t == before and t + after < length:
                 # all neighbours are there until shortly before the end
-                move_run(out, d, size, src, first * row, row, size, length - after - t)
+                p.move_run(out, d, size, src, first * row, row, size, length - after - t)
                 t = length - after
                 continue
-            begin = at_least(before - t, 0)  # the first neighbour that is there, and the one after the last
-            end = at_most(count, length - t + before)
+            begin = p.at_least(before - t, 0)  # the first neighbour that is there, and the one after the last
+            end = p.at_most(count, length - t + before)
             if filled == 0:
                 if begin != 0:
-                    clear(out, d, begin * row)
+                    p.clear(out, d, begin * row)
                 if end != count:
-                    clear(out, d + end * row, (count - end) * row)
+                    p.clear(out, d + end * row, (count - end) * row)
             if at.step == 1:
-                move(out, d + begin * row, src, (first + t - before + begin) * row, (end - begin) * row)
+                p.move(out, d + begin * row, src, (first + t - before + begin) * row, (end - begin) * row)
             else:
                 for q in range(begin, end):
-                    s = first + along(at, t - before + q)
-                    move_row(out, d + q * row, src, s * row, row)
+                    s = first + p.along(at, t - before + q)
+                    p.move_row(out, d + q * row, src, s * row, row)
             t += 1
 
 
-@shared
+@p.shared
 def neighbour(at: Layout, row_of: tuple[int, int, int], by: int) -> Any:
     """The row `by` rows after one in its sequence, -1 where there is none; `row_of` is what `find` says of that."""
     i, t, d = row_of
     near = t + by
     if near < 0 or near >= at.cum[i + 1] - at.cum[i]:
         return -1
-    return d - along(at, t) + along(at, near)
+    return d - p.along(at, t) + p.along(at, near)
 
 
 def cuda(src: Array, out: Array, at: Layout, before: int, after: int, filled: int, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row of `src`."""
     count = before + 1 + after
-    r, w = first_of_line(), word_of_line()
+    r, w = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and w < row:
-        one, two, three, four = four_rows(at, r)
+        one, two, three, four = p.four_rows(at, r)
         for q in range(count):
             s0, s1 = neighbour(at, one, q - before), neighbour(at, two, q - before)
             s2, s3 = neighbour(at, three, q - before), neighbour(at, four, q - before)
-            a = load_word(out, src, s0 * row + w) if s0 >= 0 else no_word(out)
-            b = load_word(out, src, s1 * row + w) if s1 >= 0 else no_word(out)
-            c = load_word(out, src, s2 * row + w) if s2 >= 0 else no_word(out)
-            d = load_word(out, src, s3 * row + w) if s3 >= 0 else no_word(out)
+            a = p.load_word(out, src, s0 * row + w) if s0 >= 0 else p.no_word(out)
+            b = p.load_word(out, src, s1 * row + w) if s1 >= 0 else p.no_word(out)
+            c = p.load_word(out, src, s2 * row + w) if s2 >= 0 else p.no_word(out)
+            d = p.load_word(out, src, s3 * row + w) if s3 >= 0 else p.no_word(out)
             if s0 >= 0 or filled == 0:
-                store_word(out, (one[2] * count + q) * row + w, a)
+                p.store_word(out, (one[2] * count + q) * row + w, a)
             if s1 >= 0 or filled == 0:
-                store_word(out, (two[2] * count + q) * row + w, b)
+                p.store_word(out, (two[2] * count + q) * row + w, b)
             if s2 >= 0 or filled == 0:
-                store_word(out, (three[2] * count + q) * row + w, c)
+                p.store_word(out, (three[2] * count + q) * row + w, c)
             if s3 >= 0 or filled == 0:
-                store_word(out, (four[2] * count + q) * row + w, d)
+                p.store_word(out, (four[2] * count + q) * row + w, d)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")
+KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "lines")

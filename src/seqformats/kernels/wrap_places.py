@@ -4,10 +4,11 @@
 ``out (rows,)``.
 """
 
-from .parts import Integers, KernelSpec, compiled
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(index: Integers, out: Integers, cum: Integers, lengths: Integers) -> int:
     """The first row whose place does not exist, or -1."""
     for i in range(lengths.size):
@@ -25,4 +26,4 @@ def cpu(index: Integers, out: Integers, cum: Integers, lengths: Integers) -> int
     return -1
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

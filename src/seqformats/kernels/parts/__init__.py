@@ -8,6 +8,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `moves`     bytes and addresses
 - `objects`   Python objects
 - `heap`      the best of many candidates
+- `drivers`   loops over columns, made of what a kernel does with some
 - `vectors`   the exponential function, and blocks of float32
 - `blocks`    the largest of each block of a row, by limits
 - `lanes`     some columns of a row, in registers
@@ -31,11 +32,12 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
+- `names`     names of what `gpu` has
 - `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
 """
 
 from ...layout import Constants, Layout
-from . import powers  # noqa: F401  exponentials and logarithms of lanes
+from . import powers  # exponentials and logarithms of lanes
 from .advancing import advance
 from .attending import (
     Queries,
@@ -55,6 +57,32 @@ from .attending import (
 )
 from .blocks import leave_masked_out, leave_out
 from .choosing import choose_candidates
+from .code import Item
+from .columns import (
+    LARGEST,
+    column_powers,
+    column_slopes,
+    column_sum,
+    eight_ahead,
+    eight_at,
+    eight_from,
+    eight_of,
+    four_along,
+    four_of,
+    has_one,
+    mean_of_first,
+    powers_of,
+    put_some,
+    put_total,
+    rescaling,
+    share_of,
+    short_sum,
+    slopes_of,
+    softmax_slope,
+    some_of,
+    sums_along,
+    tree_sum,
+)
 from .common import (
     Columns,
     allows,
@@ -73,9 +101,23 @@ from .common import (
     put,
     worth,
 )
+from .device import (
+    columns_of_grid,
+    find,
+    first_column,
+    first_of_line,
+    first_unit,
+    four_rows,
+    move_four,
+    run_on,
+    units_of_grid,
+    word_of_line,
+)
+from .drivers import by_columns, columns_of
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
+from .keys import added_group, came_last, candidate_key, merge_rows, ranked, tree_powers, value_of_key
 from .lane_items import lane_of, with_lane
 from .lanes import (
     choose,
@@ -96,18 +138,28 @@ from .lanes import (
     store,
     unknown,
 )
-from .moves import (
-    at_least,
-    at_most,
-    clear,
-    move,
-    move_row,
-    move_run,
-    move_square,
-    repeat_words,
-    will_read,
-    will_write,
+from .meeting import scale_of, score_of, sees
+from .moments import block_moments, moments_of, put_variance, sums_beside, total_of
+from .moves import at_least, at_most, clear, move, move_row, move_run, move_square, repeat_words, will_read, will_write
+from .names import (
+    better,
+    bits_of,
+    float_of,
+    greater,
+    item_in,
+    ln,
+    load_word,
+    move_word,
+    natural,
+    no_word,
+    number_in,
+    quick_exp,
+    search,
+    store_word,
+    wide,
+    zero_in,
 )
+from .ngrams import find_arc, follow_word
 from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
 from .order import (
@@ -142,7 +194,7 @@ from .record import (
     Table,
     alike,
 )
-from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows
+from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows, total_columns
 from .tiles import (
     Product,
     add_row,
@@ -157,157 +209,6 @@ from .tiles import (
     pack_row,
     turn,
 )
-from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row, sum_of_powers
 from .warping import beside_best, listed
 from .windows import fold_windows
-
-__all__ = [
-    "CALCULATES",
-    "COMPLEX",
-    "FLOATS",
-    "MEANS",
-    "MOVES",
-    "NUMBERS",
-    "SIGNED",
-    "STREAMS",
-    "SUMS",
-    "UNSIGNED",
-    "Array",
-    "Bytes",
-    "Columns",
-    "Constants",
-    "Inputs",
-    "Integers",
-    "KernelSpec",
-    "Layout",
-    "Product",
-    "Queries",
-    "Sight",
-    "Singles",
-    "Table",
-    "Tiles",
-    "add_bias_slopes",
-    "add_block",
-    "add_chunk",
-    "add_row",
-    "advance",
-    "alike",
-    "allows",
-    "along",
-    "at_least",
-    "at_most",
-    "begin_of",
-    "below",
-    "beside_best",
-    "best_known",
-    "best_of_column",
-    "beyond",
-    "call",
-    "candidate_value",
-    "centre",
-    "change_scores",
-    "choose",
-    "choose_candidates",
-    "clear",
-    "clear_rows",
-    "columns_at_once",
-    "compiled",
-    "compiled_with_gil",
-    "conjugated",
-    "copy_numbers",
-    "dot",
-    "draw",
-    "draw_tile",
-    "draw_weights",
-    "each",
-    "edit",
-    "enter",
-    "exp",
-    "first_seen",
-    "fold_add",
-    "fold_each",
-    "fold_windows",
-    "give",
-    "give_room",
-    "give_row",
-    "give_sink_slopes",
-    "in_any",
-    "in_lanes",
-    "in_order",
-    "in_turn",
-    "item_at",
-    "keep",
-    "keeps",
-    "key_of",
-    "lane_of",
-    "larger",
-    "largest",
-    "largest_lane",
-    "last_seen",
-    "least_kept",
-    "least_of",
-    "least_of_best",
-    "leave_masked_out",
-    "leave_out",
-    "limited",
-    "listed",
-    "load",
-    "load_half",
-    "locate",
-    "log",
-    "look",
-    "maximum",
-    "merge",
-    "merged",
-    "mirror",
-    "mirrored",
-    "move",
-    "move_row",
-    "move_run",
-    "move_square",
-    "multiply",
-    "multiply_few",
-    "nonzero",
-    "numbers_of",
-    "one_of",
-    "pack_row",
-    "part_of",
-    "peek",
-    "peek_byte",
-    "peek_int",
-    "philox",
-    "place_in",
-    "place_of",
-    "pointer",
-    "powers_of_any",
-    "powers_of_row",
-    "prefetch",
-    "prefix_of",
-    "put",
-    "put_between",
-    "put_in_order",
-    "put_ordered",
-    "rank_of_level",
-    "repeat_words",
-    "room",
-    "root",
-    "rounded",
-    "scratch",
-    "seen_lanes",
-    "select",
-    "shared",
-    "sigmoid",
-    "sort_columns",
-    "step_at",
-    "store",
-    "store_half",
-    "tanh",
-    "total",
-    "total_by_rows",
-    "turn",
-    "unknown",
-    "will_read",
-    "will_write",
-    "with_lane",
-    "worth",
-]

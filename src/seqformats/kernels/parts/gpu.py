@@ -1,16 +1,17 @@
 """Shared parts of CUDA kernels: intrinsics, search, sums of a block; and how they become code.
 
 It is the one file of the kernels, beside `fours` and `places`, that names the CUDA package (numba-cuda, which takes
-over ``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports it for
-type checkers alone: a kernel for CUDA finds what is listed in `_NAMES` among its globals, put there before it is
-compiled, and its own shared functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that
-runs kernels in Python, and the others are plain functions.
+over ``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports `names`
+instead: `bound` puts what is listed in `_NAMES` in their place before a kernel is compiled, and its own shared
+functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and the
+others are plain functions.
 """
 
 import ctypes
 import functools
 import importlib
 import math
+import sys
 import types as python
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
+from . import names as stubs
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
 from .columns import SHARED as OF_COLUMNS
 from .common import beyond
@@ -424,29 +426,8 @@ times: Any = _times if simulated else importlib.import_module("numba.cuda.libdev
 exp, ln, sqrt = (np.exp, np.log, np.sqrt) if simulated else (math.exp, math.log, math.sqrt)
 
 _NAMES = {
-    "gpu": gpu,
-    "move_word": move_word,
-    "load_word": load_word,
-    "store_word": store_word,
-    "no_word": no_word,
-    "natural": natural,
-    "search": search,
-    "bits_of": bits_of,
-    "float_of": float_of,
-    "wide": wide,
-    "zero_in": zero_in,
-    "item_in": item_in,
-    "number_in": number_in,
-    "size_of": size_of,
-    "better": better,
-    "greater": greater,
-    "quick_exp": quick_exp,
-    "chosen": chosen,
-    "is_above": is_above,
+    **{name: globals()[name] for name in stubs.__annotations__},
     "exp": exp,
-    "ln": ln,
-    "sqrt": sqrt,
-    "times": times,
     **SHARED,
     **OF_COLUMNS,
     **OF_MEETING,
@@ -455,12 +436,15 @@ _NAMES = {
 }
 
 _HOUSE = __name__.removesuffix("parts.gpu")
+_PARTS = sys.modules[__name__.removesuffix(".gpu")]
 
 
 def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> Any:
-    """The kernel function, with what is special to CUDA among its globals; the function itself stays as it was.
+    """The kernel function, with what is special to CUDA in place of `names`; the function itself stays as it was.
 
     In a kernel of the house these come before what has the same name for the CPU; a user's own names come before these.
+    They are put among its globals, in the cells that a loop of `drivers` closes over, and into a copy of the package of
+    parts under the name that it has there.
 
     Shared functions become part of the kernel: inlined; in the simulator over the globals of the kernel, in which it
     follows the package.
@@ -470,10 +454,22 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
         names = dict(_NAMES) if own else {**_NAMES, **function.__globals__}
     for name, value in function.__globals__.items():
         names.setdefault(name, value)
+
+    def here(value: Any) -> Any:
+        if getattr(value, "shared", False) is not True:  # `gpu.shared` is something else
+            return value
+        return bound(value, names) if simulated else _inlined(value)
+
+    parts = next((name for name in function.__code__.co_names if function.__globals__.get(name) is _PARTS), "")
+    if parts and names[parts] is _PARTS:
+        names[parts] = python.ModuleType("parts")
     for name in function.__code__.co_names:
-        if getattr(names.get(name), "shared", False) is True:  # `gpu.shared` is something else
-            names[name] = bound(names[name], names) if simulated else _inlined(names[name])
-    return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+        if name != parts and name in names:
+            names[name] = here(names[name])
+        if parts and hasattr(_PARTS, name) and not hasattr(names[parts], name):
+            setattr(names[parts], name, here(_NAMES.get(name, getattr(_PARTS, name))))
+    cells = tuple([python.CellType(here(cell.cell_contents)) for cell in function.__closure__ or ()])
+    return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
 
 
 _ANY = 7, 5

@@ -63,14 +63,32 @@ class _Lowering(NativeLowering):
         return True
 
 
+_WITHOUT = {
+    "AnnotateTypes",
+    "DumpParforDiagnostics",
+    "FindLiterallyCalls",
+    "InlineClosureLikes",
+    "InlineInlinables",
+    "InlineOverloads",
+    "LiteralUnroll",
+    "MakeFunctionToJitFunction",
+    "NopythonRewrites",
+    "NoPythonSupportedFeatureValidation",
+    "RewriteDynamicRaises",
+    "WithLifting",
+}
+"""Steps of Numba for what kernels do not have: closures, generators, expressions of whole arrays, raises, ``with``."""
+
+
 class Part(Compiler):
-    """Numba's compiler, for a function that kernels call."""
+    """Numba's compiler, for a kernel and the functions that it calls."""
 
     def define_pipelines(self) -> Any:
-        """Numba's steps, with our own lowering."""
+        """Numba's steps, as far as kernels need them, with our own lowering."""
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
-            pipeline.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
+            steps = [(step, text) for step, text in pipeline.passes if step.__name__ not in _WITHOUT]
+            pipeline.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in steps]
             pipeline._finalized = False
             pipeline.finalize()
         return pipelines

@@ -17,6 +17,7 @@ from numba import types
 
 from .code import I32, I64, Builder, Context, Item, Kind, Value, vector_type
 from .common import Columns, item_at
+from .drivers import by_columns
 from .lanes import each, in_kind, in_lanes, load, lowered, store, unknown
 from .moves import at_most
 from .options import shared
@@ -152,8 +153,9 @@ def add_chunk(blocks: Array, begin: int, first: bool, count: int) -> None:
 
 
 @in_lanes
-def total(x: Array, out: Array, blocks: Array, columns: Columns, place: int, divisor: float, count: int) -> None:
+def total(given: Any, columns: Columns, place: int, count: int) -> None:
     """The sums of some columns of a sequence, by `divisor` unless it is 0, to ``out[place:]``; `blocks` is a `room`."""
+    x, out, blocks, divisor = given
     sums, length, one = each(out, 0, count), columns.length, unknown(1)
     t = 0
     while length >= 8 and t + 4 <= length:  # fewer rows are added in the same order one by one
@@ -180,6 +182,9 @@ def total(x: Array, out: Array, blocks: Array, columns: Columns, place: int, div
     if divisor != 0:
         sums = sums / each(out, divisor, count)
     store(out, place, sums)
+
+
+total_columns = by_columns()(total)
 
 
 @shared

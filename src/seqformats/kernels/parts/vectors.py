@@ -136,7 +136,7 @@ def best_known(x: Item, begin: int, width: int, logits: int) -> Any:
     return token, best
 
 
-def powers(x: Item, p: int, n: int, top: Item) -> Any:
+def sum_of_powers(x: Item, p: int, n: int, top: Item) -> Any:
     """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
 
     Each to 2 units in the last place, those below 1.2e-38 being that.
@@ -168,11 +168,11 @@ def powers_of_row(x: Item, begin: int, width: int, maxima: Item, at: int, block:
                 total *= math.exp(np.float64(top) - np.float64(best))
             top = best
         if wide and top > -np.inf:
-            total += powers(x, begin + p, count, top)
+            total += sum_of_powers(x, begin + p, count, top)
         p += step
     p = 0
     while p < width and not wide and top > -np.inf:
-        total += powers(x, begin + p, min(width - p, 128), top)
+        total += sum_of_powers(x, begin + p, min(width - p, 128), top)
         p += 128
     p = 0
     while p < width and not x[begin + p] > -np.inf:  # NaN may stand before the first number, or alone
@@ -387,7 +387,7 @@ def _place_in_compiled(x, p, n, value):
     return found
 
 
-@part(powers)
+@part(sum_of_powers)
 def _powers_compiled(x, p, n, top):
     return lambda x, p, n, top: _sum_of_block(x, p, top) if n == 128 else _sum(x, p, n, top)
 

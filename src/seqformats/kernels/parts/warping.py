@@ -101,9 +101,14 @@ def heated(keys: Array, weights: Array, base: int, size: int, top: float, heat: 
 
 @shared
 def listed(
-    x: Array, begin: int, width: int, top: float, total: float, room: Item, warp: Item, base: int, blocks: int, at: int
+    x: Array, begin: int, width: int, best: tuple[Item, Item], room: Item, warp: Item, places: tuple[int, int, int]
 ) -> Any:
-    """List the tokens that may be drawn, with their weights; how many, and the sum of the weights."""
+    """List the tokens that may be drawn, with their weights; how many, and the sum of the weights.
+
+    `best` is the largest score and the sum of powers beside it, `places` are those of this row in `room`: of its
+    tokens, its blocks and its bins.
+    """
+    (top, total), (base, blocks, at) = best, places
     heat, top_p, least, typical = warp.numbers[0], warp.numbers[1], warp.numbers[2], warp.numbers[3]
     keys, weights = room.keys, room.weights
     low = np.float32(-np.inf)
