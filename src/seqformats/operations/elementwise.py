@@ -66,12 +66,14 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Opera
 
 def operand_of(x: object) -> Operand:
     """Return an operand beside a batch; TypeError where it is neither a number nor an array nor a batch."""
-    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)) or is_array(x):
+    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)):
+        return x
+    if is_column(x):  # nested tensors among them, which are arrays as well
+        return read_column(x)
+    if is_array(x):
         return x
     if is_encoding(x) and not isinstance(x, Pairs):
         return as_own(x)
-    if is_column(x):
-        return read_column(x)
     hint = "; sf.convert(x, sf.Ragged) makes a batch of lists" if isinstance(x, (list, tuple)) else ""
     hint = "; take x.one or x.two" if isinstance(x, Pairs) else hint
     raise KIND(f"an operand beside a batch is a number, an array or a batch, not {said(x)}{hint}")
