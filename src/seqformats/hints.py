@@ -65,9 +65,23 @@ _OPTIONS |= {
 }
 
 # Functions that have the name of the operation along sequences.
-_SAME_NAME = frozenset(
-    "argmax argmin argsort bincount cumsum diff equal gather isin log_softmax scatter searchsorted softmax sort topk "
-    "unique".split()
+_SAME_NAME = (
+    "argmax",
+    "argmin",
+    "argsort",
+    "bincount",
+    "cumsum",
+    "diff",
+    "equal",
+    "gather",
+    "isin",
+    "log_softmax",
+    "scatter",
+    "searchsorted",
+    "softmax",
+    "sort",
+    "topk",
+    "unique",
 )
 _OF_UFUNCS = {
     ("add", "accumulate"): "cumsum",
