@@ -139,4 +139,5 @@ def of_torch(name):
     if name in UFUNCS and hasattr(operator, short := {"subtract": "sub", "power": "pow", "less": "lt"}.get(name, name)):
         return getattr(operator, short)
     found = getattr(torch, name)
-    return (lambda *given: found(*map(torch.as_tensor, given))) if name in UFUNCS else found
+    as_tensor = lambda x: torch.as_tensor(x.item() if isinstance(x, np.generic) else x)  # as for operators  # noqa: E731
+    return (lambda *given: found(*map(as_tensor, given))) if name in UFUNCS else found

@@ -415,6 +415,7 @@ def test_conversions_for_some_devices_only():
         sf.explain(sf.Ragged, Flat)
     assert "Ragged -> Flat" in sf.explain(sf.Ragged, Flat, "cuda")
     assert "List -> Ragged" in sf.explain(sf.List, Flat, "cuda")
+    assert sf.explain([[1]], sf.Masked) == sf.explain(list, sf.Masked)
     assert sf.convert([np.arange(2)], sf.Masked).data.tolist() == [[0, 1]]
 
     @sf.conversion(sf.Masked, Flat, devices=("cpu",))

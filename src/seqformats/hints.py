@@ -65,7 +65,24 @@ _OPTIONS |= {
 }
 
 # Functions that have the name of the operation along sequences.
-_SAME_NAME = ("argmax", "argmin", "argsort", "cumsum", "equal", "log_softmax", "softmax", "sort", "topk", "unique")
+_SAME_NAME = (
+    "argmax",
+    "argmin",
+    "argsort",
+    "bincount",
+    "cumsum",
+    "diff",
+    "equal",
+    "gather",
+    "isin",
+    "log_softmax",
+    "scatter",
+    "searchsorted",
+    "softmax",
+    "sort",
+    "topk",
+    "unique",
+)
 _OF_UFUNCS = {
     ("add", "accumulate"): "cumsum",
     ("add", "reduce"): "reduce_sum",
@@ -79,6 +96,7 @@ _OF_UFUNCS = {
 # An attribute of arrays that batches do not have -> what does the same, where it is no operation along sequences.
 _ATTRIBUTES = {
     "T": "x.data.T turns the array; sequences have no other order of axes",
+    "backward": "reduce it to one number, as sf.reduce_sum(x).sum().backward() does",
     "clip": "np.clip(x, low, high) or torch.clamp(x, low, high) do what that does",
     "dim": "x.data.dim() counts the axes of the array, len(x.item_shape) those of an item",
     "exp": "np.exp(x) or torch.exp(x) do what that does",
@@ -87,6 +105,7 @@ _ATTRIBUTES = {
     "log": "np.log(x) or torch.log(x) do what that does",
     "long": 'x.astype("int64") does what that does',
     "ndim": "x.data.ndim counts the axes of the array, len(x.item_shape) those of an item",
+    "requires_grad": "x.data.requires_grad says so of the array, which is in the graph",
     "numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
     "shape": "x.data.shape is that of the array, x.item_shape that of an item, sf.lengths(x) has the lengths",
     "size": "x.rows counts the items, len(x) the sequences, sf.lengths(x) has the lengths",

@@ -1,7 +1,8 @@
 """`level=` of operations along sequences, against plain Python over the sequences of that level."""
 
+import inspect
 import math
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import oracle
@@ -64,6 +65,69 @@ PARTS = {
     "topk": (lambda *a, **o: sf.topk(*a, **o).values, {"k": 3}, lambda column: sorted(column, reverse=True)[:3]),
     "topk.places": (lambda *a, **o: sf.topk(*a, **o).places, {"k": 3}, lambda column: largest(column, 3)),
 }
+ints = sf.with_array(lambda numbers: numbers.astype(np.int64))
+large = sf.with_array(lambda numbers: numbers > 4)
+odd = sf.with_array(lambda numbers: numbers % 2 == 1)
+# What is for single numbers, of a batch and a level: does each item have a result, and what a sequence becomes.
+OF_NUMBERS = {
+    "window": (
+        lambda x, **level: sf.window(x, 1, 1, fill=-1, **level),
+        True,
+        lambda c: list(zip([-1, *c], c, [*c[1:], -1], strict=False)),
+    ),
+    "ngrams": (lambda x, **level: sf.ngrams(x, 2, **level), True, lambda c: [*zip(c, [*c[1:], 0], strict=False)]),
+    "conv": (
+        lambda x, **level: sf.conv(x, np.array([[1.0], [2.0]]), 1, 0, **level),
+        True,
+        lambda c: [a + 2 * b for a, b in zip([0, *c], c, strict=False)],
+    ),
+    "run_starts": (sf.run_starts, True, lambda c: [a != b for a, b in zip([None, *c], c, strict=False)]),
+    "ffill": (
+        lambda x, **level: sf.ffill(x, odd(x), **level),
+        True,
+        lambda c: [([v for v in c[: t + 1] if v % 2 == 1] or [c[t]])[-1] for t in range(len(c))],
+    ),
+    "searchsorted": (
+        lambda x, **level: sf.searchsorted(sf.sort(x, **level), x, **level),
+        True,
+        lambda c: [sum(b < a for b in c) for a in c],
+    ),
+    "merge_asof": (
+        lambda x, **level: sf.merge_asof(x, sf.sort(x, **level), **level),
+        True,
+        lambda c: [sum(b <= a for b in c) - 1 for a in c],
+    ),
+    "isin": (
+        lambda x, **level: sf.isin(x, sf.filter(x, odd(x), **level), **level),
+        True,
+        lambda c: [a % 2 == 1 for a in c],
+    ),
+    "intersect": (
+        lambda x, **level: sf.intersect(x, sf.filter(x, odd(x), **level), **level),
+        False,
+        lambda c: sorted({a for a in c if a % 2 == 1}),
+    ),
+    "cut": (lambda x, **level: sf.cut(x, 1, None, 2, **level), False, lambda c: c[1::2]),
+    "truncate": (lambda x, **level: sf.truncate(x, 2, "left", **level), False, lambda c: c[-2:]),
+    "slice": (
+        lambda x, **level: sf.slice(x, 0, np.minimum(1, np.diff(sf.cu_seqlens(x, **level))), **level),
+        False,
+        lambda c: c[:1],
+    ),
+    "diff": (sf.diff, False, lambda c: [b - a for a, b in pairwise(c)]),
+    "filter": (lambda x, **level: sf.filter(x, large(x), **level), False, lambda c: [a for a in c if a > 4]),
+    "erase": (
+        lambda x, **level: sf.erase(ints(x), [3, 4], **level),
+        False,
+        lambda c: [a for a in c if a not in (3, 4)],
+    ),
+    "gather": (lambda x, **level: sf.gather(x, sf.argsort(x, **level), **level), False, sorted),
+    "map_sequences": (
+        lambda x, **level: sf.map_sequences(lambda a, b: a[::-1] + b, x, x, result="sequence", **level),
+        False,
+        lambda c: [a + b for a, b in zip(c, c[::-1], strict=True)],
+    ),
+}
 EMPTY = {"reduce_logsumexp": -math.inf, "reduce_prod": 1, "reduce_all": 1, "argmax": -1, "argmin": -1}
 
 
@@ -121,6 +185,58 @@ def test_levels_below_are_dropped(arrays, kind, name, data):
     np.testing.assert_allclose(np.asarray(found, float).reshape(wanted.shape), wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", OF_NUMBERS)
+@every_kind
+@given(data=st.data())
+def test_single_numbers(arrays, kind, name, data):
+    """Neighbours, searches and parts, against plain Python."""
+    x, truth, level = drawn(data, kind, [()])
+    operation, keeps, function = OF_NUMBERS[name]
+    if not arrays.first and name == "map_sequences":
+        return  # its function is one of NumPy
+    found = arrays.on(operation)(x, level=level)
+    wanted = [row for items in truth.sequences(level) for row in function([float(a) for a in items])]
+    k = level % truth.levels
+    if keeps:
+        assert structure_of(found)[:2] == structure_of(x)[:2]
+    elif kind is sf.LoD:
+        assert found.lengths()[:k] == x.lengths()[:k]
+        assert len(found.lod) == k + 1
+    assert len(rows(found)) == len(wanted)
+    np.testing.assert_array_equal(rows(found).reshape(-1), np.reshape(wanted, -1))
+
+
+@every_kind
+@given(data=st.data())
+def test_counts_and_losses(kind, data):
+    """Of classes over the sequences of a level, and their gradients: those of the sequences alone."""
+    x, truth, level = drawn(data, kind, [()])
+    flat = truth.at(level)
+    weights, scores = filled_like(x, 7, "f8"), sf.with_array(lambda a: np.stack([a, a * 0], -1))(x)
+    tags = sf.with_array(lambda a: a.astype(np.int64) % 2)(x)
+    if kind is list and not rows(x).size:
+        return  # lists without items say too little
+    alone = [sf.Ragged(rows(a), flat.lengths()) for a in (tags, weights, scores)]
+    for operation, args, flats in (
+        (sf.bincount, (tags, 2, weights), (alone[0], 2, alone[1])),
+        (sf.cross_entropy, (scores, tags), (alone[2], alone[0])),
+    ):
+        wanted, back = sf.vjp(operation, *flats)
+        found, pull = sf.vjp(operation, *args, level=level)
+        got = found if isinstance(found, np.ndarray) else rows(found)
+        np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
+        dx = pull(wanted if isinstance(found, np.ndarray) else sf.with_array(lambda _, y=wanted: y)(found))
+        assert structure_of(dx)[:2] == structure_of(x)[:2]
+        np.testing.assert_array_equal(rows(dx), back(wanted).data)
+    losses = sf.cross_entropy(scores, tags, reduction="none", weights=weights, level=level)
+    wanted = sf.cross_entropy(alone[2], alone[0], reduction="none", weights=alone[1])
+    assert structure_of(losses)[:2] == structure_of(x)[:2]
+    np.testing.assert_array_equal(rows(losses), wanted.data)
+    assert sf.cu_seqlens(x, level=level).tolist() == [0, *accumulate(flat.lengths())]
+    assert np.array_equal(sf.block_mask(x, level=level), sf.block_mask(flat.lengths()))
+    assert rows(sf.shuffle(x, 3, level=level)).tolist() == sf.shuffle(alone[1]._with_data(rows(x)), 3).data.tolist()
+
+
 @every_kind
 @given(data=st.data())
 def test_what_is_of_sequences_goes_to_those_of_the_level(arrays, kind, data):
@@ -168,6 +284,15 @@ def test_weights(arrays, kind, operation, data):
 GRADIENTS = [*EACH.values(), *[call for name, call in ROWS.items() if name[:3] != "arg"]]
 GRADIENTS = {
     o.__name__: (o, options) for o, options, _ in GRADIENTS if o not in (sf.argsort, sf.position_ids, sf.recurrence)
+}
+GRADIENTS |= {
+    "window": (sf.window, {"before": 1, "after": 1}),
+    "ngrams": (sf.ngrams, {"size": 2}),
+    "shuffle": (sf.shuffle, {"seed": 1}),
+    "cut": (sf.cut, {"start": 1}),
+    "truncate": (sf.truncate, {"most": 2}),
+    "diff": (sf.diff, {}),
+    "ffill": (sf.ffill, {}),
 }
 NONE = [f"reduce_{name}" for name in ("count", "nunique", "any", "all")]
 
@@ -243,6 +368,27 @@ def test_other_levels(name):
             operation(x, *args, level=level)
         with pytest.raises((kind, TypeError), match="level|gradient"):
             sf.vjp(operation, x, *args, level=level)
+
+
+# Those that take none: of single items, whole sequences or batches; of levels or their names itself; of two batches, or
+# with a result a level deeper, for which ``sf.convert(x, sf.Ragged, level=0)`` says what is meant.
+WITHOUT = """astype attention balance buckets cer chunk concat corrupt_spans cross edits ema embedding_bag equal
+flatten_levels from_arrays from_text interleave inverse_order join_batches kernel levenshtein
+linear_cross_entropy mask mask_tokens masked_scatter maxsim minimum_bayes_risk model_inputs nest pack
+pack_bins pairwise_dot put_sequences recurrence reorder repeat reshape scatter show shrink sort_by_length
+split split_at split_batches standardize to to_arrays to_device to_text truncate_pair unchunk wer where
+window_by"""
+
+
+def test_who_takes_levels():
+    """All operations but those named above, which refuse it by name."""
+    operations = {name: getattr(sf, name) for name in sf.__all__ if inspect.isfunction(getattr(sf, name))}
+    own = {name: f for name, f in operations.items() if f.__module__.startswith("seqformats.operations")}
+    without = {name for name, f in own.items() if "level" not in inspect.signature(f).parameters}
+    assert without <= set(WITHOUT.split())
+    for name in without:
+        with pytest.raises(TypeError, match="level"):
+            own[name](level=0)
 
 
 def test_levels_of_lengths():

@@ -131,6 +131,10 @@ def test_wherever_a_batch_is_taken():
     assert torch.equal(sf.reduce_sum(nt), sf.reduce_sum(x))
     assert sf.equal(sf.with_masked(lambda m: m)(nt), x)
     assert sf.lengths(nt).tolist() == [2, 0, 4]
+    strided = torch.nested.nested_tensor(list(x.sequences()))
+    for nested in (nt, strided):
+        assert sf.equal(x + nested, x * 2)
+        assert sf.equal(sf.diff(nested), sf.diff(x))
     tree = sf.convert({"x": nt, "y": torch.zeros(3)}, sf.Masked)
     assert sf.equal(tree["x"], sf.convert(x, sf.Masked))
 

@@ -93,12 +93,19 @@ def test_results(kind):
     assert torch.equal(c, states[1])
 
 
-@pytest.mark.parametrize("wrap", [sf.with_masked, sf.with_packed, sf.with_list])
+@pytest.mark.parametrize("wrap", [sf.with_masked, sf.with_packed, sf.with_list, sf.with_array])
 def test_a_bare_layer_is_an_error_that_says_what_works(wrap):
     gru = torch.nn.GRU(3, 2).requires_grad_(False)
-    with pytest.raises(TypeError, match=r"does not take; sf\.torch\.rnn\(module, x\).*SF301"):
+    with pytest.raises(TypeError, match=r"(does not take|for one sequence); sf\.torch\.rnn\(module, x\).*SF301"):
         wrap(gru)
     assert sf.equal(sf.torch.Recurrent(gru)(RAGGED), sf.torch.rnn(gru, RAGGED)[0])
+
+
+def test_tuples_of_pytorch_keep_their_type():
+    found = sf.with_ragged(lambda r: torch.return_types.max((r.data * 2, "places")))(RAGGED)
+    assert type(found) is torch.return_types.max
+    assert sf.equal(found.values, RAGGED * 2)
+    assert found.indices == "places"
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")

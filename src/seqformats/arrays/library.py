@@ -173,7 +173,7 @@ class Library:
     bool_dtype: DType = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
-    selects_rows = False  # True where `rows_at` and `rows_or_zeros` in its graph are quicker than moves by kernels
+    fills_places = False  # True where `fill_places` is quicker than moves of few rows by kernels
     numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
     functional = False  # True where operations may have to run as a program of the library; see `connected`
     has_sparse = False  # True where a gradient may be a sparse array
@@ -398,13 +398,8 @@ class Library:
         """The items of `x` where the condition holds, else those of `y`; one of the two may be a number."""
         raise NotImplementedError
 
-    def rows_at(self, x: Array, places: Array) -> Array:
-        """``x[places]``, where `places` are beside `x`."""
-        rows: Array = x[places]
-        return rows
-
-    def rows_or_zeros(self, x: Array, numbers: Array) -> Array:
-        """Row ``numbers[i] - 1`` of `x` for each i, zeros where that is none."""
+    def fill_places(self, x: Array, marks: Array, value: int) -> Array:
+        """Put `value` into a copy of `x` where `marks`, which broadcast to it, are True; in its graph."""
         raise NotImplementedError
 
     # --- the autograd graph ---

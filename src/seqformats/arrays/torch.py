@@ -43,7 +43,7 @@ class Torch(Library):
     has_sparse = True
     autograd = True
     numpy_scalars = False
-    selects_rows = True
+    fills_places = True
 
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
@@ -272,11 +272,8 @@ class Torch(Library):
         of_tensors.__name__ = name
         return of_tensors
 
-    def rows_at(self, x: Tensor, places: Tensor) -> Tensor:
-        return x.index_select(0, places)
-
-    def rows_or_zeros(self, x: Tensor, numbers: Tensor) -> Tensor:
-        return self.torch.cat((x.new_zeros((1, *x.shape[1:])), x)).index_select(0, numbers)
+    def fill_places(self, x: Tensor, marks: Tensor, value: int) -> Tensor:
+        return x.masked_fill(marks, value)
 
     def where(self, condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
         return self.torch.where(condition, x, y)

@@ -16,7 +16,7 @@ def explain(From: object, To: object, device: str = "cpu") -> str:
     Parameters
     ----------
     From, To : types
-        Or batches, whose types are meant.
+        Or batches, bare lists among them, whose types are meant.
     device : kind of device
         "cpu", "cuda", ...
 
@@ -66,6 +66,8 @@ def _kind_of(given: object) -> type:
         return given
     if is_encoding(given):
         return type(given)
+    if isinstance(given, (list, tuple)):
+        return list
     raise KIND(f"explain takes types such as Ragged, or batches, not {said(given)}")
 
 

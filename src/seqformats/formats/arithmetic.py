@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .structure import Structure
 
 NUMBERS = frozenset((bool, int, float, complex))
+REFLECTED: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = {}
+"""Functions of two operands in the other order, and those in the usual one."""
 
 
 def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
@@ -100,6 +102,7 @@ def _swap(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return operate(b, a)
 
     swapped.__name__ = operate.__name__
+    REFLECTED[swapped] = operate
     return swapped
 
 

@@ -6,6 +6,7 @@ with that level, each of whose sequences has all its rows.  No row moves, and a 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -27,16 +28,18 @@ INNERMOST = -1
 class _Levels(NamedTuple):
     """Rule of an operation for levels."""
 
-    keeps: bool  # has each item a result, so that all levels stay?  Else the levels below are dropped
+    # has each item a result, so that all levels stay?  Else the levels below are dropped; it may depend on the options
+    keeps: bool | Callable[[dict[str, Any]], bool]
     batch: int  # the place of the batch among the arguments
-    beside: tuple[str, ...]  # names of arguments that may be batches over the same sequences, and have gradients
+    beside: tuple[str, ...]  # names of arguments that may be batches over as many sequences, and have gradients
     marks: tuple[str, ...]  # and of those that have none
+    alone: bool  # is the gradient that of the first of these, and not of the batch?
 
 
 _operations: dict[Callable[..., Any], _Levels] = {}
 
 
-class _Outer(NamedTuple):
+class Outer(NamedTuple):
     """A batch that is read down to one of its levels."""
 
     is_list: bool
@@ -44,7 +47,7 @@ class _Outer(NamedTuple):
     inner: Any  # the same rows, with the levels down to the one that was asked for
 
     @classmethod
-    def of(cls, x: object, level: int) -> _Outer | None:
+    def of(cls, x: object, level: int) -> Outer | None:
         """The batch down to `level`; None where that is its innermost level, so that nothing is to be changed."""
         is_list = isinstance(x, (list, tuple))
         if is_list and not x:
@@ -56,7 +59,7 @@ class _Outer(NamedTuple):
             return None
         return cls(is_list, found, LoD._over(rows_of(own), (*own._levels[:k], structure_of(own, k))))
 
-    def without_data(self) -> _Outer:
+    def without_data(self) -> Outer:
         """Its structures and the ways back alone."""
         found = self.operand
         return self._replace(operand=found._replace(own=without_data(found.own)), inner=without_data(self.inner))
@@ -90,22 +93,29 @@ class _Outer(NamedTuple):
 
 
 def by_level(
-    *, keeps: bool, batch: int = 0, beside: tuple[str, ...] = (), marks: tuple[str, ...] = ()
+    *,
+    keeps: bool | Callable[[dict[str, Any]], bool],
+    batch: int = 0,
+    beside: tuple[str, ...] = (),
+    marks: tuple[str, ...] = (),
+    alone: bool = False,
 ) -> Callable[[F], F]:
     """Let `at_level` and `vjp` know an operation that takes ``level=``, whose gradient rule is there already.
 
     Parameters
     ----------
-    keeps : bool
+    keeps : bool, or a function of the options by name
         Whether each item has a result, so that the whole structure stays; else the levels below are dropped.
     batch : int
         The place of the batch among the arguments.
     beside, marks : tuples of str
-        Names of arguments that may be batches over the same sequences: those that have gradients, and those without.
+        Names of arguments that may be batches over as many sequences: those that have gradients, and those without.
+    alone : bool
+        Whether the gradient is that of the first of `beside` alone.
     """
 
     def decorate(public: F) -> F:
-        _operations[public] = _Levels(keeps, batch, beside, marks)
+        _operations[public] = _Levels(keeps, batch, beside, marks, alone)
         rule = registry.known_gradient(public)
         if rule is not None:
             registry.gradient(public)(lambda args, options: _vjp(public, rule, args, options))
@@ -119,66 +129,80 @@ def at_level(public: Callable[..., Any], level: int, *args: Any, **options: Any)
 
     Type checkers take the type of the result from where it is returned.
     """
-    how = _operations[public]
-    outer = _Outer.of(args[how.batch], level)
+    how, given = _operations[public], _by_name(public, args, options)
+    outer = Outer.of(given[_names(public)[how.batch]], level)
     if outer is None:
         same: R = public(*args, **options)
         return same
-    args, options, _ = _inner(public, outer, level, args, options)
-    found: R = _finished(how, outer, public(*args, **options))
+    read = _read(public, outer, level, given)
+    if outer.is_list and not outer.operand.own.rows and not _keeps(how, given):
+        given[next(iter(read))] = outer.inner.to_nested()  # as `x` itself, without a dtype
+    found: R = _finish(how, outer, public(**given), given)
     return found
 
 
-def _finished(how: _Levels, outer: _Outer, y: Any) -> Any:
+@functools.cache
+def _names(public: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the arguments of an operation."""
+    return tuple(inspect.signature(public).parameters)
+
+
+def _by_name(public: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """Name all arguments; TypeError where there are too many."""
+    if len(args) > len(_names(public)):
+        public(*args, **options)  # which says so
+    return {**dict(zip(_names(public), args, strict=False)), **options}
+
+
+def _finish(how: _Levels, outer: Outer, y: Any, given: dict[str, Any]) -> Any:
     """The result in the caller's kind, with all levels where each item has one."""
-    if how.keeps:
+    if _keeps(how, given):
         return outer.result(outer.whole(y))
     return outer.result(y) if outer.is_list else y
 
 
-def _inner(
-    public: Callable[..., Any], outer: _Outer, level: int, args: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any], list[_Outer | None]]:
-    """The arguments over the inner sequences, and which batches beside the first were read so, None for others."""
-    how, others = _operations[public], list[_Outer | None]()
-    if how.beside or how.marks:
-        names = list(inspect.signature(public).parameters)
-        args, options = args[:1], dict(options, **dict(zip(names[1:], args[1:], strict=False)))
+def _keeps(how: _Levels, given: dict[str, Any]) -> bool:
+    return how.keeps(given) if callable(how.keeps) else how.keeps
+
+
+def _read(public: Callable[..., Any], outer: Outer, level: int, given: dict[str, Any]) -> dict[str, Outer]:
+    """Put the batches down to `level` among the arguments, and say under which names."""
+    how, found = _operations[public], {_names(public)[_operations[public].batch]: outer}
     for name in (*how.beside, *how.marks):
-        given, beside = options.get(name), None
-        is_batch = registry.kind_of(given) is not None or isinstance(given, (list, tuple))  # else rows, or a number
-        if is_batch and len(operand(given).own._levels) == len(outer.operand.own._levels):
-            beside = _Outer.of(given, level)
-        if beside is not None:
-            options[name] = beside.inner
-        if name in how.beside:
-            others.append(beside)
-    k = how.batch
-    return (*args[:k], outer.inner, *args[k + 1 :]), options, others
+        one = given.get(name)
+        is_batch = registry.kind_of(one) is not None or isinstance(one, (list, tuple))  # else rows, or a number
+        if is_batch and len(operand(one).own._levels) == len(outer.operand.own._levels):
+            beside = Outer.of(one, level)
+            if beside is not None:
+                found[name] = beside
+    for name, of in found.items():  # lists without items have no dtype, and stay lists
+        given[name] = of.inner.to_nested() if of is not outer and of.is_list and not of.inner.rows else of.inner
+    return found
 
 
 def _vjp(
     public: Callable[..., Any], rule: registry.Rule, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Any, Pullback]:
     """The rule of an operation, with whatever level."""
-    how, options = _operations[public], dict(options)
-    level = options.pop("level", INNERMOST)
-    outer = None if level is INNERMOST else _Outer.of(args[how.batch], level)
+    how, given = _operations[public], _by_name(public, args, options)
+    level, batch = given.pop("level", INNERMOST), _names(public)[how.batch]
+    outer = None if level is INNERMOST or batch not in given else Outer.of(given[batch], level)
     if outer is None:
-        return rule(args, options)
-    args, options, others = _inner(public, outer, level, args, options)
-    y, pullback = rule(args, options)
-    result = _finished(how, outer, y)
-    shape, device = outer.without_data(), device_of(y)
-    like = without_data(outer.whole(y)) if how.keeps else None
-    ways = [shape, *[None if beside is None else beside.without_data() for beside in others]]
+        return rule(args, {name: one for name, one in options.items() if name != "level"})
+    read = {name: one.without_data() for name, one in _read(public, outer, level, given).items()}
+    y, pullback = rule((), given)
+    keeps = _keeps(how, given)
+    result = _finish(how, outer, y, given)
+    shape, device = read[batch], device_of(y)
+    like = without_data(outer.whole(y)) if keeps else None
+    ways = [read.get(name) for name in (*(() if how.alone else (batch,)), *how.beside)]
 
     def back(dy: Any) -> Any:
-        dx = pullback(shape.narrow(fitting(dy, like, device)) if how.keeps else dy)
+        dx = pullback(shape.narrow(fitting(dy, like, device)) if keeps else dy)
         if how.batch:  # what has a gradient is no batch over these sequences
             return dx
         if not isinstance(dx, tuple):
-            return shape.gradient(dx)
+            return dx if ways[0] is None else ways[0].gradient(dx)
         found = [part if way is None else way.gradient(part) for way, part in zip(ways, dx, strict=False)]
         return (*found, *dx[len(ways) :])
 

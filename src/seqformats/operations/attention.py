@@ -237,12 +237,15 @@ def _numbered(batch: Operand | None, structure: Structure, like: Array, args: tu
     return y if batch.result is None else batch.result(y)
 
 
-def cu_seqlens(x: Lengths) -> Array:
+@by_level(keeps=False)
+def cu_seqlens(x: Lengths, *, level: int = INNERMOST) -> Array:
     """The cumulated lengths of the sequences, as variable-length attention kernels take them.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
+    level : int
+        See `position_ids`.
 
     Returns
     -------
@@ -265,13 +268,16 @@ def cu_seqlens(x: Lengths) -> Array:
     >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 3, 3, 5], dtype=int32)
     """
+    if level is not INNERMOST and _has_levels(x, level):
+        return at_level(cu_seqlens, level, x)
     structure, like = counted(x)
     if structure.rows >= 2**31:
         raise OVERFLOW(f"{structure.rows} rows are more than int32 can count; split the batch")
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
 
 
-def block_mask(x: Lengths, *, causal: bool = False) -> Array:
+@by_level(keeps=False)
+def block_mask(x: Lengths, *, causal: bool = False, level: int = INNERMOST) -> Array:
     """Mark the pairs of rows that see each other: those of the same sequence.
 
     Parameters
@@ -279,6 +285,8 @@ def block_mask(x: Lengths, *, causal: bool = False) -> Array:
     x : an encoding, a list of arrays, nested lists, or n lengths
     causal : bool
         True if a row sees only itself and what comes before it.
+    level : int
+        See `position_ids`.
 
     Returns
     -------
@@ -307,6 +315,8 @@ def block_mask(x: Lengths, *, causal: bool = False) -> Array:
            [1, 1, 0],
            [0, 0, 1]])
     """
+    if level is not INNERMOST and _has_levels(x, level):
+        return at_level(block_mask, level, x, causal=causal)
     if not isinstance(causal, (bool, np.bool_)):
         raise KIND(f"causal must be True or False, not {said(causal)}")
     structure, like = counted(x)

@@ -12,7 +12,8 @@ from ..converters.like import convert_like
 from ..errors import BEYOND, DTYPE, NO_GRADIENT, SHAPE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Operand, Pullback, linear, operation
+from ..gradients.levels import INNERMOST, at_level, by_level
+from ..gradients.operation import Call, Operand, Pullback, linear, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import Batch, Reduced, Weights
 from .companions import batch_beside, check_beside, data_beside
@@ -22,8 +23,7 @@ from .reduction import operand_of_reduction, over_levels, rows_or_data
 count_bins, take_bins = kernel("count_bins"), kernel("take_bins")
 
 
-@operation
-def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduced]:
+def bincount(x: Batch, size: int, weights: Weights | None = None, *, level: int = INNERMOST) -> Reduced:
     """Count how often every sequence has each of the numbers from 0 to ``size - 1``.
 
     Parameters
@@ -35,6 +35,8 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
     weights : a batch or an array of numbers, optional
         A number for each item, in sequences as long as those of `x` or in an array ``(rows,)``: they are added up
         instead.
+    level : int
+        See `reduce_sum`.
 
     Returns
     -------
@@ -75,6 +77,13 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
     array([[0.5, 0. , 3. ],
            [0. , 8. , 0. ]])
     """
+    if level is not INNERMOST:
+        return at_level(bincount, level, x, size, weights)
+    return _prepare_bincount(x, size, weights).run()
+
+
+def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Reduced]:
+    """Make the `Call` of `bincount`."""
     found = operand_of_reduction(x)
     own = found.own
     width = at_least(size, "size", 0)
@@ -110,6 +119,9 @@ def bincount(x: Batch, size: int, weights: Weights | None = None) -> Call[Reduce
         return forward(w), lambda dy: linear(transpose, forward, dy)
 
     return Call(mass.own, rule, found.result, mass.gradient)
+
+
+by_level(keeps=False, beside=("weights",), alone=True)(with_rule(bincount, _prepare_bincount))
 
 
 def _weights(given: Weights, x: Encoding) -> Operand:

@@ -75,8 +75,11 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
 CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
 
 
+@by_level(keeps=False)
 @CUT.of
-def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Counts = 1) -> B:
+def cut(
+    x: B, start: Counts | None = None, stop: Counts | None = None, step: Counts = 1, *, level: int = INNERMOST
+) -> B:
     """Every sequence sliced as Python slices a list: ``sequence[start:stop:step]``.
 
     Parameters
@@ -88,6 +91,8 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
         a sequence.
     step : int or n integers
         Backwards where it is negative.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -121,6 +126,8 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
     >>> sf.cut(x, step=-2).data
     array([3, 1, 4, 6])
     """
+    if level is not INNERMOST:
+        return at_level(cut, level, x, start, stop, step)
     return CUT.run(x, start, stop, step)
 
 
@@ -165,8 +172,9 @@ def _without_middle(structure: Structure, kept: Structure) -> Runs:
 TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
 
 
+@by_level(keeps=False)
 @TRUNCATE.of
-def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right") -> B:
+def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right", *, level: int = INNERMOST) -> B:
     """Every sequence cut to at most a given number of items.
 
     Parameters
@@ -177,6 +185,8 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
         For all sequences, or for each, at least 0.
     side : "right", "left" or "middle"
         Where items are cut off; "middle" keeps ``ceil(most / 2)`` items of the beginning and the others of the end.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -210,6 +220,8 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     >>> [sf.truncate(x, 3, side).data.tolist() for side in ("right", "left", "middle")]
     [[0, 1, 2, 5, 6], [2, 3, 4, 5, 6], [0, 1, 4, 5, 6]]
     """
+    if level is not INNERMOST:
+        return at_level(truncate, level, x, most, side)
     return TRUNCATE.run(x, most, side)
 
 

@@ -23,14 +23,11 @@ from ..formats import Encoding, Ragged
 from ..formats.arithmetic import NUMBERS, fail
 from ..formats.bare import is_column, read_column
 from ..formats.encoding import shown
-from ..formats.leaves import wants_grad
 from ..formats.pairs import Pairs, is_encoding, is_own
-from ..limits import remember
+from . import gaps
 from .library import astype
 
 Function: TypeAlias = Callable[..., Any]
-_SMALL = 1 << 14
-"""So many places have a batch of which the numbers of the places are kept."""
 _TEXT = ("<U", ">U", "|S")
 """How NumPy's dtypes of text begin."""
 
@@ -47,11 +44,13 @@ def elementwise(function: Function, operands: Sequence[Operand]) -> Any:
 @registry.provides("elementwise_of_rows")
 def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Operand, ...]) -> Any:
     """`elementwise` of a batch that is not in one array without padding, and of a number or a batch that is like it."""
+    found = gaps.calculate(function, first, others)
+    if found is not None:
+        return found
     library = library_of(first._sample())
     if not library.arithmetic:
         return elementwise(function, (first, *others))
-    in_graph = library.autograd and wants_grad((first, *[x for x in others if is_own(x)]))
-    arrays = [_rows_of(x, in_graph) if is_own(x) else x for x in (first, *others)]
+    arrays = [_rows_of(x) if is_own(x) else x for x in (first, *others)]
     if len(arrays) > 1 and is_own(others[0]):
         own, other = first._sample(), others[0]._sample()
         if type(own) is not type(other) or first.item_shape != others[0].item_shape:
@@ -60,17 +59,21 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Opera
         rows = function(*arrays)
     except (TypeError, RuntimeError) as error:
         fail(error, function, (first, *others))
-    return restore(rows, first, in_graph)
+    y = restore(rows, first)
+    gaps.note(function, y, first, others)
+    return y
 
 
 def operand_of(x: object) -> Operand:
     """Return an operand beside a batch; TypeError where it is neither a number nor an array nor a batch."""
-    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)) or is_array(x):
+    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)):
+        return x
+    if is_column(x):  # nested tensors among them, which are arrays as well
+        return read_column(x)
+    if is_array(x):
         return x
     if is_encoding(x) and not isinstance(x, Pairs):
         return as_own(x)
-    if is_column(x):
-        return read_column(x)
     hint = "; sf.convert(x, sf.Ragged) makes a batch of lists" if isinstance(x, (list, tuple)) else ""
     hint = "; take x.one or x.two" if isinstance(x, Pairs) else hint
     raise KIND(f"an operand beside a batch is a number, an array or a batch, not {said(x)}{hint}")
@@ -82,12 +85,17 @@ def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping
     first = next(x for x in values if is_own(x))
     library = _common_library(first, values)
     rows_alone = not first._in_one_array or first._padding()
-    in_graph = rows_alone and library.autograd and wants_grad(tuple([x for x in values if is_own(x) or is_array(x)]))
+    filled = rows_alone and _fills(first, values, library)
+    rows_alone = rows_alone and not filled
     arrays: list[Any] = []
     for x in values:
         if is_own(x):
             check_alike(x, first)
-            x = _rows_of(x, in_graph) if rows_alone else _laid_as(x, first)
+            if filled:
+                x._look()
+                x = library.fill_places(x.data, gaps.marks_of(first, library, len(x._shape) - first._lead), 1)
+            else:
+                x = _rows_of(x) if rows_alone else _laid_as(x, first)
         elif isinstance(x, np.generic) and not library.numpy_scalars:
             x = x.item()
         arrays.append(x)
@@ -99,7 +107,22 @@ def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping
     except (TypeError, RuntimeError) as error:
         fail(error, function, values)
     rows = adopt(made, "the result")[1]
-    return restore(rows, first, in_graph) if rows_alone else first._with_data(rows)
+    if filled:
+        rows = library.fill_places(rows, gaps.marks_of(first, library, len(rows.shape) - first._lead), 0)
+    return restore(rows, first) if rows_alone else first._with_data(rows)
+
+
+def _fills(first: Encoding, values: Sequence[Operand], library: Library) -> bool:
+    """Tell whether all batches are small ones over the padding of `first`, in a graph in which it may be filled."""
+    structure, lead = first._structure, first._lead
+    if not (library.fills_places and first._gapped) or structure.late or not structure.rows:
+        return False
+    if math.prod(first._shape) > gaps.SMALL:
+        return False
+    place = type(first), structure, first._shape[:lead], first._form()
+    alike = all((type(x), x._structure, x._shape[:lead], x._form()) == place for x in values if is_own(x))
+    arrays: list[Any] = [x for x in values if is_own(x) or is_array(x)]
+    return alike and library.wants_grad([x.data if is_own(x) else x for x in arrays])
 
 
 def _common_library(first: Encoding, values: Sequence[Operand]) -> Library:
@@ -156,52 +179,21 @@ def _laid_as(x: Encoding, first: Encoding) -> Array:
     return like.data  # type: ignore[no-any-return]
 
 
-def _rows_of(x: Encoding, in_graph: bool) -> Array:
-    """The rows of a batch in the caller's order, in a graph by an operation of its library where that is quicker."""
-    places = _places(x) if in_graph else None
-    if places is None:
-        return rows_of(x) if x._flat else convert(x, Ragged)._sample()  # which is new, or has been looked at
-    data: Any = x.data
-    x._look()
-    return library_of(data).rows_at(data.reshape(-1, *x.item_shape), places[0])
+def _rows_of(x: Encoding) -> Array:
+    """The rows of a batch in the caller's order."""
+    return rows_of(x) if x._flat else convert(x, Ragged)._sample()  # which is new, or has been looked at
 
 
-def restore(rows: Array, first: Encoding, in_graph: bool = False) -> Any:
+def restore(rows: Array, first: Encoding) -> Any:
     """Rows in the caller's order, laid out as `first`, with zeros for padding."""
     if not first._in_one_array:
         return first._with_data(rows)
-    places = _places(first) if in_graph else None
-    if places is not None:
-        data: Any = library_of(rows).rows_or_zeros(rows, places[1])
-        return first._with_data(data.reshape(*first._shape[: first._lead], *rows.shape[1:]))
     structure = first._structure
     r = Ragged._sealed(rows, structure)
     form = first._form()
     if structure.stable and form == (structure.longest, "right")[: len(form)]:  # as conversions have it by themselves
         return convert(r, type(first))
     return relaid(r, first)
-
-
-def _places(x: Encoding) -> tuple[Array, Array] | None:
-    """Return the place in data of each row, and the row, counted from 1, in each place.
-
-    Beside the data; for small batches of tensors alone, in whose graph two selections are quicker than two moves.
-    """
-    lead = x._shape[: x._lead]
-    count = math.prod(lead)
-    if not x._gapped or not 0 < x._structure.rows <= count <= _SMALL or not library_of(x._sample()).selects_rows:
-        return None
-    known, sample = x._structure.device, x._sample()
-    library = library_of(sample)
-    key = "places", type(x), x._form(), library.device(sample)
-    if key not in known:
-        numbered = x._with_data(np.arange(count).reshape(lead))
-        rows = np.arange(1, x._structure.rows + 1)
-        places = relaid(Ragged._sealed(rows, x._structure), numbered).data
-        found = [library.from_host(a, sample) for a in (rows_of(numbered), places.reshape(-1))]
-        remember(known, key, (found[0], found[1]))
-    pair: tuple[Array, Array] = known[key]
-    return pair
 
 
 def _with_item_axes(values: Sequence[Operand], arrays: list[Any], first: Encoding, lead: int) -> list[Any]:

@@ -13,6 +13,7 @@ from ..errors import COUNTS, DTYPE, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.structure import Structure
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, operand
 from .annotations import B, Batch
 from .over import Calculation, name_of, rows_like
@@ -71,8 +72,9 @@ def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
 FILTER = Operation(taken, _filter_rule, check=_kept)
 
 
+@by_level(keeps=False, marks=("keep",))
 @FILTER.of
-def filter(x: B, keep: Batch | Shaped) -> B:
+def filter(x: B, keep: Batch | Shaped, *, level: int = INNERMOST) -> B:
     """Keep some items of every sequence, and drop the others.
 
     Parameters
@@ -82,6 +84,8 @@ def filter(x: B, keep: Batch | Shaped) -> B:
     keep : an encoding, a list of arrays, nested lists or an array
         Bools, item shape () or (1,): in sequences as long as those of `x`, in whichever encoding, or in an array with
         one for each item, sequence by sequence in the caller's order.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -117,16 +121,21 @@ def filter(x: B, keep: Batch | Shaped) -> B:
     >>> sf.filter(x, x.data < 8).data
     array([5, 7, 7])
     """
+    if level is not INNERMOST:
+        return at_level(filter, level, x, keep)
     return FILTER.run(x, keep)
 
 
-def run_starts(x: B) -> B:
+@by_level(keeps=True)
+def run_starts(x: B, *, level: int = INNERMOST) -> B:
     """Mark the items that differ from the one before them in their sequence.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
         Numbers or bools, in items of any shape; items differ if any of their numbers does.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -155,6 +164,8 @@ def run_starts(x: B) -> B:
     >>> sf.run_starts(sf.Ragged(np.array([4, 4, 5, 5, 5]), [3, 2])).data
     array([ True, False,  True,  True, False])
     """
+    if level is not INNERMOST:
+        return at_level(run_starts, level, x)
     found: B | None = STARTS.path.enter(x)
     if found is not None:
         return found

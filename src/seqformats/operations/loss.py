@@ -13,6 +13,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
 from ..formats.leaves import Rule, connected
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import (
     Call,
     Operand,
@@ -41,6 +42,7 @@ def cross_entropy(
     label_smoothing: float = ...,
     reduction: Literal["none"],
     weights: Weights | None = ...,
+    level: int = ...,
 ) -> B: ...
 @overload
 def cross_entropy(
@@ -51,6 +53,7 @@ def cross_entropy(
     label_smoothing: float = ...,
     reduction: Literal["mean", "sum"],
     weights: Weights | None = ...,
+    level: int = ...,
 ) -> Array: ...
 @overload
 def cross_entropy(
@@ -61,6 +64,7 @@ def cross_entropy(
     label_smoothing: float = ...,
     reduction: Literal["sequence"] = ...,
     weights: Weights | None = ...,
+    level: int = ...,
 ) -> Any: ...
 @overload
 def cross_entropy(
@@ -71,6 +75,7 @@ def cross_entropy(
     label_smoothing: float = ...,
     reduction: Literal["sequence"] = ...,
     weights: Weights | None = ...,
+    level: int = ...,
 ) -> Array: ...
 def cross_entropy(
     logits: Batch,
@@ -80,6 +85,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Literal["sequence", "mean", "sum", "none"] = "sequence",
     weights: Weights | None = None,
+    level: int = INNERMOST,
 ) -> Any:
     """The cross entropy of the scores of classes and the classes that are right: its logarithm of softmax, negative.
 
@@ -98,6 +104,8 @@ def cross_entropy(
     weights : encoding, list of arrays, nested lists or array, optional
         A number an item, by which its loss is multiplied; means are divided by the sum of the weights.  Bools and
         integers are a mask, or counts: an item with 0 has no loss, whatever its scores and its target are.
+    level : int
+        See `reduce_sum`.  The losses of items, which are of no sequence, keep all levels.
 
     Returns
     -------
@@ -148,6 +156,9 @@ def cross_entropy(
     >>> float(sf.cross_entropy(scores, [[1, 0], [0]], reduction="sum", weights=np.array([1, 0, 2])).round(4))
     0.734
     """
+    if level is not INNERMOST:
+        options: Any = {"ignore": ignore, "label_smoothing": label_smoothing, "reduction": reduction}
+        return at_level(cross_entropy, level, logits, targets, weights=weights, **options)
     return _prepared(logits, targets, ignore, label_smoothing, reduction, weights).run()
 
 
@@ -174,7 +185,9 @@ def _prepared(
     return Call(own, rule, result, gradient, loss.second_order)
 
 
-with_rule(cross_entropy, _prepared)
+by_level(keeps=lambda given: given.get("reduction") == "none", beside=("weights",), marks=("targets",))(
+    with_rule(cross_entropy, _prepared)
+)
 
 
 def _weighted(

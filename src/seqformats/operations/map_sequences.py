@@ -27,6 +27,7 @@ from ..formats import Encoding, List, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, same_levels
+from ..gradients.levels import INNERMOST, Outer
 from ..gradients.operation import operand, operands_of
 from ..launch.functions import Mapped, is_compiled, note
 from .annotations import Batch
@@ -37,7 +38,12 @@ _RESULTS = ("auto", "item", "sequence")
 
 
 def map_sequences(
-    fn: Callable[..., Any], x: Batch, *more: Batch, result: str = "auto", like: Shaped | None = None
+    fn: Callable[..., Any],
+    x: Batch,
+    *more: Batch,
+    result: str = "auto",
+    like: Shaped | None = None,
+    level: int = INNERMOST,
 ) -> Any:
     """Call a function with every sequence, of one batch or of several.
 
@@ -57,6 +63,8 @@ def map_sequences(
     like : array ``(anything, *item)``, optional
         It gives the dtype and the item shape of the result where there is no sequence, so that `fn` is never called;
         without it float64 with item shape (), and "auto" is "item".
+    level : int
+        See `topk`; it is one of each batch.
 
     Returns
     -------
@@ -105,12 +113,14 @@ def map_sequences(
     if not isinstance(result, str) or result not in _RESULTS:
         raise CHOICE(f'result must be "auto", "item" or "sequence", not {said(result)}')
     batches: list[Encoding] = [each.own for each in operands_of(x, *more)]
+    outer = [None if level is INNERMOST else Outer.of(each, level) for each in (x, *more)]
+    batches = [one if found is None else found.inner for one, found in zip(batches, outer, strict=True)]
     own = batches[0]
     for k, other in enumerate(batches):
         if other._structure.n != own._structure.n:
             raise COUNTS(f"batch {k} has {other._structure.n} sequences, but batch 0 has {own._structure.n}")
-        outer = own._levels[:-1], other._levels[:-1]
-        if all(outer) and not same_levels(*outer):
+        above = own._levels[:-1], other._levels[:-1]
+        if all(above) and not same_levels(*above):
             raise LEVELS(f"batch {k} has other outer levels than batch 0")
     if not own._structure.n:
         rows, sequences = _nothing(own, like), result == "sequence"
@@ -125,6 +135,8 @@ def map_sequences(
     else:
         back = operand_of_reduction(x).result
         y = over_levels(found, own)
+    if outer[0] is not None:
+        return outer[0].result(y)
     return y if back is None else back(y)
 
 

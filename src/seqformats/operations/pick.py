@@ -21,6 +21,7 @@ from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel
 from .annotations import B, Batch
@@ -184,8 +185,9 @@ def _as_int64(given: Array) -> Array:
 GATHER = Operation(pick, _gathered_rule, check=places_in)
 
 
+@by_level(keeps=False, marks=("index",))
 @GATHER.of
-def gather(x: B, index: Batch) -> B:
+def gather(x: B, index: Batch, *, level: int = INNERMOST) -> B:
     """Take the items at chosen places of every sequence, in the order in which they are chosen.
 
     Parameters
@@ -196,6 +198,8 @@ def gather(x: B, index: Batch) -> B:
         Integers with the item shape () or (1,), over as many innermost sequences as `x`, with lengths of their own:
         item j of sequence i of the result is item ``index[i][j]`` of sequence i of `x`.  Negative ones count from the
         end, and a place may come several times, or never.
+    level : int
+        See `topk`; `index` has its sequences.
 
     Returns
     -------
@@ -231,4 +235,6 @@ def gather(x: B, index: Batch) -> B:
     >>> sf.gather(x, [[-1, 0], [0, 0, 0]]).data
     array([12, 10, 20, 20, 20])
     """
+    if level is not INNERMOST:
+        return at_level(gather, level, x, index)
     return GATHER.run(x, index)

@@ -115,8 +115,9 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
 SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
 
 
+@by_level(keeps=False)
 @SLICE.of
-def slice(x: B, start: Counts, length: Counts) -> B:
+def slice(x: B, start: Counts, length: Counts, *, level: int = INNERMOST) -> B:
     """Take the items `start` to ``start + length`` of every sequence.
 
     Parameters
@@ -125,6 +126,8 @@ def slice(x: B, start: Counts, length: Counts) -> B:
         Items of any dtype.
     start, length : int or n integers
         For all sequences, or for each.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -148,6 +151,8 @@ def slice(x: B, start: Counts, length: Counts) -> B:
     >>> sf.slice(sf.Ragged(np.arange(5), [3, 2]), [1, 0], [2, 1]).data
     array([1, 2, 3])
     """
+    if level is not INNERMOST:
+        return at_level(slice, level, x, start, length)
     return SLICE.run(x, start, length)
 
 
@@ -229,7 +234,8 @@ def reshape(x: B, width: int) -> Call[B]:
     return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), result, gradient)
 
 
-def erase(x: B, tokens: Integers | Set[int] | int) -> B:
+@by_level(keeps=False)
+def erase(x: B, tokens: Integers | Set[int] | int, *, level: int = INNERMOST) -> B:
     """Every sequence without some tokens.
 
     Parameters
@@ -237,6 +243,8 @@ def erase(x: B, tokens: Integers | Set[int] | int) -> B:
     x : an encoding, a list of arrays or nested lists
         Integers with item shape () or (1,).
     tokens : integers, in any order, or one
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -266,6 +274,8 @@ def erase(x: B, tokens: Integers | Set[int] | int) -> B:
     >>> sf.erase(sf.Ragged(np.array([1, 2, 3, 2]), [3, 1]), [2])
     Ragged(shape (2,), int64, cpu, 2 sequences of lengths [2, 0])
     """
+    if level is not INNERMOST:
+        return at_level(erase, level, x, tokens)
     own, result, _ = operand(x)
     if own.rows == 0 and not isinstance(x, Encoding):
         one_token_an_item(own, "erase")

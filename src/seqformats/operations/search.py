@@ -14,6 +14,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import calculated
 from ..formats.structure import Structure
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operands_of
 from ..launch.kernel import kernel
 from ..layout import Layout
@@ -50,7 +51,8 @@ class _Searched(NamedTuple):
     values: Encoding  # whose items are looked up
 
 
-def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
+@by_level(keeps=True, batch=1, marks=("sorted",))
+def searchsorted(sorted: Batch, values: B, side: str = "left", *, level: int = INNERMOST) -> B:
     """Find where values belong among the rising items of the sequence of the same number.
 
     Parameters
@@ -61,6 +63,8 @@ def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
         Numbers, over as many sequences, of any lengths.
     side : "left" or "right"
         Before all items that are equal to the value, or behind them.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -100,12 +104,17 @@ def searchsorted(sorted: Batch, values: B, side: str = "left") -> B:
     >>> sf.searchsorted(times, asked, side="right").data
     array([3, 0, 1])
     """
+    if level is not INNERMOST:
+        return at_level(searchsorted, level, sorted, values, side)
     x, y = operands_of(sorted, values)
     mode = _choice(side, "side", _SIDES)
     return in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64"))  # type: ignore[no-any-return]
 
 
-def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, direction: str = "backward") -> B:
+@by_level(keeps=True, marks=("right",))
+def merge_asof(
+    left: B, right: Batch, *, tolerance: Value | None = None, direction: str = "backward", level: int = INNERMOST
+) -> B:
     """Find, for each time of `left`, the event of `right` that was last, in the sequence of its number.
 
     Parameters
@@ -118,6 +127,8 @@ def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, directi
         How far apart the two may be at most.
     direction : "backward", "forward" or "nearest"
         The last item that is not above, the first that is not below, or the nearer one, of two as near the former.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -158,13 +169,16 @@ def merge_asof(left: B, right: Batch, *, tolerance: Value | None = None, directi
     >>> sf.merge_asof(trades, quotes, tolerance=3).data
     array([ 0,  2, -1, -1])
     """
+    if level is not INNERMOST:
+        return at_level(merge_asof, level, left, right, tolerance=tolerance, direction=direction)
     x, y = operands_of(left, right)
     mode = 2 + _choice(direction, "direction", _DIRECTIONS)
     _tolerance(tolerance, "float64")
     return in_kind(x.result)(_search(y, x, ("right", "left"), mode, "int64", tolerance))  # type: ignore[no-any-return]
 
 
-def isin(x: B, y: Batch | Shaped) -> B:
+@by_level(keeps=True, marks=("y",))
+def isin(x: B, y: Batch | Shaped, *, level: int = INNERMOST) -> B:
     """Tell of each item whether the sequence of the same number in `y` has an equal one.
 
     Parameters
@@ -174,6 +188,8 @@ def isin(x: B, y: Batch | Shaped) -> B:
     y : an encoding, a list of arrays, nested lists or an array of one axis
         Numbers in any order, over as many sequences, of any lengths; or an array of any library that is
         one set for all sequences.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -210,6 +226,8 @@ def isin(x: B, y: Batch | Shaped) -> B:
     >>> sf.isin(x, np.array([5, 3])).data
     array([ True, False, False,  True, False])
     """
+    if level is not INNERMOST:
+        return at_level(isin, level, x, y)
     at = None
     if is_array(y):
         (own,) = operands_of(x)
@@ -226,13 +244,16 @@ def isin(x: B, y: Batch | Shaped) -> B:
     return in_kind(own.result)(_search(other, own, ("y", "x"), mode, "bool", at=at))  # type: ignore[no-any-return]
 
 
-def intersect(x: B, y: Batch) -> B:
+@by_level(keeps=False, marks=("y",))
+def intersect(x: B, y: Batch, *, level: int = INNERMOST) -> B:
     """Find the distinct items that the sequences of the same number have in common, in rising order.
 
     Parameters
     ----------
     x, y : encodings, lists of arrays or nested lists
         Numbers with item shape () or (1,), over as many sequences, of any lengths and in any order.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -265,6 +286,8 @@ def intersect(x: B, y: Batch) -> B:
     >>> sf.intersect(x, [[9, 3, 1], [4]]).data
     array([1, 3])
     """
+    if level is not INNERMOST:
+        return at_level(intersect, level, x, y)
     own, other = operands_of(x, y)
     _check(other.own, own.own, ("y", "x"))
     common = keep_items(own.own, isin(own.own, other.own))

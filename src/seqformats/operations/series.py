@@ -18,7 +18,8 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
+from ..gradients.levels import INNERMOST, at_level, by_level
+from ..gradients.operation import Call, Operation, Pullback, linear, operand, with_rule
 from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .companions import NO_MARKS, marks_beside
@@ -91,8 +92,9 @@ def _diff_rule(x: Encoding, n: int) -> tuple[Encoding, Pullback]:
 DIFF = Operation(_diff, _diff_rule, check=lambda _, n: (at_least(n, "n", 0),))
 
 
+@by_level(keeps=False)
 @DIFF.of
-def diff(x: B, n: int = 1) -> B:
+def diff(x: B, n: int = 1, *, level: int = INNERMOST) -> B:
     """Subtract from every item of each sequence the one before it, `n` times.
 
     Parameters
@@ -101,6 +103,8 @@ def diff(x: B, n: int = 1) -> B:
         Numbers, items of any shape.
     n : int
         How many times, not negative.
+    level : int
+        See `topk`.
 
     Returns
     -------
@@ -135,6 +139,8 @@ def diff(x: B, n: int = 1) -> B:
     >>> sf.diff(x, 2).data
     array([2, 2])
     """
+    if level is not INNERMOST:
+        return at_level(diff, level, x, n)
     return DIFF.run(x, n)
 
 
@@ -169,8 +175,7 @@ def _of_numbers(y: Encoding, like: Encoding) -> Ragged[Any]:
     return Ragged._sealed(rows, like._structure)
 
 
-@operation
-def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
+def ffill(x: B, valid: Batch | Shaped | None = None, *, level: int = INNERMOST) -> B:
     """Put, for every item that is not valid, the last valid one before it in its sequence.
 
     Parameters
@@ -179,6 +184,8 @@ def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
         Items of any dtype and shape.
     valid : a batch or an array of bools, optional
         Which items are valid, one bool an item as for `filter`.  Without it all that are not NaN, column by column.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -212,6 +219,13 @@ def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
     >>> sf.ffill(sf.Ragged(np.array([7, 0, 8]), [3]), np.array([True, False, True])).data
     array([7, 7, 8])
     """
+    if level is not INNERMOST:
+        return at_level(ffill, level, x, valid)
+    return _prepare_ffill(x, valid).run()
+
+
+def _prepare_ffill(x: B, valid: Batch | Shaped | None) -> Call[B]:
+    """Make the `Call` of `ffill`."""
     own, result, gradient = operand(x)
     structure, name, width = own._structure, name_of(own), math.prod(own.item_shape)
     marks = marks_beside(valid, own, flat_layout(structure, (), own._dtype), "valid")
@@ -237,3 +251,6 @@ def ffill(x: B, valid: Batch | Shaped | None = None) -> Call[B]:
         return y, lambda dy: restored(_of_numbers(gather(_by_number(dy)), shape), shape)
 
     return Call(own, rule, result, gradient)
+
+
+by_level(keeps=True, marks=("valid",))(with_rule(ffill, _prepare_ffill))

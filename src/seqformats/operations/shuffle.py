@@ -6,6 +6,7 @@ import math
 
 from ..arrays import Array, library_of
 from ..formats import Encoding
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback
 from ..launch.kernel import kernel
 from .annotations import B
@@ -40,8 +41,9 @@ def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
 SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True)
 
 
+@by_level(keeps=True)
 @SHUFFLE.of
-def shuffle(x: B, seed: int) -> B:
+def shuffle(x: B, seed: int, *, level: int = INNERMOST) -> B:
     """The items of every sequence in a random order, all orders as likely.
 
     Parameters
@@ -50,6 +52,8 @@ def shuffle(x: B, seed: int) -> B:
         Items of any dtype.
     seed : int
         From 0 to 2^63 - 1.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -78,4 +82,6 @@ def shuffle(x: B, seed: int) -> B:
     >>> sf.shuffle([[1, 2, 3, 4, 5], [6, 7]], seed=1)
     [[2, 5, 3, 1, 4], [7, 6]]
     """
+    if level is not INNERMOST:
+        return at_level(shuffle, level, x, seed)
     return SHUFFLE.run(x, seed)

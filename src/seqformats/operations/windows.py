@@ -18,7 +18,8 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.rows import pad_blocks
-from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
+from ..gradients.levels import INNERMOST, at_level, by_level
+from ..gradients.operation import Call, Operation, Pullback, linear, operand, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import B
 from .over import in_one_array, name_of, rows_like
@@ -88,8 +89,9 @@ WINDOW = Operation(
 NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
 
 
+@by_level(keeps=True)
 @WINDOW.of
-def window(x: B, before: int, after: int, *, fill: object = 0) -> B:
+def window(x: B, before: int, after: int, *, fill: object = 0, level: int = INNERMOST) -> B:
     """Every item with its neighbours in the sequence side by side, `fill` where there are none.
 
     Parameters
@@ -100,6 +102,8 @@ def window(x: B, before: int, after: int, *, fill: object = 0) -> B:
         How many neighbours on each side.
     fill : a value or an item
         For places outside of the sequence, exact in the dtype.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -135,13 +139,16 @@ def window(x: B, before: int, after: int, *, fill: object = 0) -> B:
            [ 1,  2],
            [-1,  3]])
     """
+    if level is not INNERMOST:
+        return at_level(window, level, x, before, after, fill=fill)
     if type(fill) is not int or fill != 0:
         return WINDOW.run(x, before, after, fill)
     return WINDOW.run(x, before, after)
 
 
+@by_level(keeps=True)
 @NGRAMS.of
-def ngrams(x: B, size: int, *, fill: object = 0) -> B:
+def ngrams(x: B, size: int, *, fill: object = 0, level: int = INNERMOST) -> B:
     """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended.
 
     Parameters
@@ -152,6 +159,8 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
         How many items side by side, at least 1.
     fill : a value or an item
         For places where the sequence has ended, exact in the dtype.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -178,11 +187,12 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
     >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
     [[1, 2], [2, 3], [3, 9], [4, 5], [5, 9]]
     """
+    if level is not INNERMOST:
+        return at_level(ngrams, level, x, size, fill=fill)
     return NGRAMS.run(x, size, fill)
 
 
-@operation
-def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
+def conv(x: B, weight: Shaped, before: int, after: int, *, level: int = INNERMOST) -> B:
     """A convolution along every sequence: ``window(x, before, after) @ weight``.
 
     Parameters
@@ -193,6 +203,8 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
         Dtype and library of `x`.
     before, after : int
         How many neighbours on each side.
+    level : int
+        See `softmax`.
 
     Returns
     -------
@@ -225,6 +237,13 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     >>> sf.conv(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), np.ones((3, 1)), 1, 1).data.tolist()
     [[3.0], [3.0], [3.0]]
     """
+    if level is not INNERMOST:
+        return at_level(conv, level, x, weight, before, after)
+    return _prepare_conv(x, weight, before, after).run()
+
+
+def _prepare_conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
+    """Make the `Call` of `conv`."""
     own, result, gradient = operand(x)
     before, after = at_least(before, "before", 0), at_least(after, "after", 0)
     library, w = adopt(cast(Array, weight), "weight")
@@ -261,3 +280,6 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     return Call(
         (own, w), rule, result, lambda ds: (ds[0] if gradient is None else gradient(ds[0]), ds[1]), second_order
     )
+
+
+by_level(keeps=True)(with_rule(conv, _prepare_conv))

@@ -36,8 +36,10 @@ def torch_function(
     function: Callable[..., Any], operands: tuple[Operand, ...], options: Mapping[str, object]
 ) -> Operand:
     """Call a function of PyTorch with batches among its arguments."""
-    name = getattr(function, "__name__", str(function))
     role = _functions().get(function)
+    if role == "item" and not options and is_own(operands[0]) and len(operands) <= 2:
+        return map_one(function, operands[0]) if len(operands) == 1 else map_two(function, *operands)
+    name = getattr(function, "__name__", str(function))
     if role in ("product", "reflected product") and len(operands) == 2 and not options:
         return matrix_product(*(operands if role == "product" else operands[::-1]))
     if role != "item":
@@ -46,8 +48,6 @@ def torch_function(
     for option in ("out", "inplace"):
         if options.get(option) is not None and options[option] is not False:
             raise KIND(f"torch.{name} of a batch makes a new one and takes no {option}=, since batches do not change")
-    if not options and is_own(operands[0]) and len(operands) <= 2:
-        return map_one(function, operands[0]) if len(operands) == 1 else map_two(function, *operands)
     if len(operands) == 2 and name.startswith("__"):
         return elementwise(function, operands)
     return evaluate(function, operands, options)

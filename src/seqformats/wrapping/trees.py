@@ -23,7 +23,18 @@ from ..formats.trees import (
     rebuilt,
     skeleton,
 )
-from .wrapper import Argument, Arguments, Function, Named, Wrapper, batches_in, other_lists, same_columns, without_items
+from .wrapper import (
+    Argument,
+    Arguments,
+    Function,
+    Named,
+    Wrapper,
+    batches_in,
+    other_lists,
+    retupled,
+    same_columns,
+    without_items,
+)
 
 
 class Given(NamedTuple):
@@ -89,7 +100,7 @@ class TreeWrapper(Wrapper):
             if not returned:
                 raise RETURNED(f"{self.name}: the function returned an empty tuple")
             first = self.tree_back(_first_of(returned), given)
-            return type(returned)(first, *returned[1:]) if hasattr(returned, "_fields") else (first, *returned[1:])
+            return retupled(returned, (first, *returned[1:]))
         if _is_as(returned, given) or is_tree(returned):
             columns = [at_column(path, self.column_back, y, path, given) for path, y in entries(returned)]
             return rebuilt(returned, iter(columns))

@@ -73,9 +73,12 @@ class Wrapper:
         """The wrapped function; TypeError for what is none."""
         if not callable(fn):
             raise KIND(f"{self.name} wraps a function, not {type(fn).__name__}")
-        if not self.rows and hints.is_recurrent(fn):
+        if hints.is_recurrent(fn):
+            layer = type(fn).__name__
+            given = f"a {self.To.__name__}, which {layer} does not take"
             raise KIND(
-                f"{self.name} calls a function with a {self.To.__name__}, which {type(fn).__name__} does not take; "
+                f"{self.name} calls a function with "
+                f"{f'all rows, which {layer} takes for one sequence' if self.rows else given}; "
                 "sf.torch.rnn(module, x) runs it over a batch, sf.torch.Recurrent(module) takes batches"
             )
 
@@ -202,7 +205,7 @@ class Wrapper:
         if not returned:
             raise RETURNED(f"{self.name}: the function returned an empty tuple")
         first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
-        return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
+        return retupled(returned, (first, *rest))
 
     def encoded(self, y: object, argument: Argument) -> Any:
         """Read what the function returned as an encoding with as many sequences as it saw."""
@@ -346,6 +349,14 @@ def _count(x: object) -> int:
 def _untupled(y: object) -> object:
     """A tuple inside a returned tuple can only be a batch."""
     return list(y) if type(y) is tuple else y
+
+
+def retupled(returned: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
+    """Put parts into a tuple of the class of another: a plain one, a named one, or one of C, as PyTorch has them."""
+    kind: Any = type(returned)
+    if hasattr(kind, "_make"):
+        return kind._make(parts)
+    return kind(parts) if hasattr(kind, "n_sequence_fields") else parts
 
 
 def without_items(x: object) -> Any:
