@@ -368,6 +368,24 @@ def test_functions_that_the_compiler_leaves_alone_are_what_they_were():
     assert pickle.loads(pickle.dumps(sf.chunk)) is sf.chunk
     with pytest.raises(TypeError, match="chunk"):
         sf.chunk()
+    assert list(inspect.signature(sf.attention).parameters)[:3] == ["q", "k", "v"]
+    x = batch((1, 2))
+    with pytest.raises(TypeError) as caught:
+        x + "one"
+    for entry in caught.traceback:  # as a debugger asks
+        assert isinstance(entry.locals, dict)
+
+
+def test_gradients_of_arguments_by_keyword_go_where_they_belong():
+    import torch
+
+    one, two, three = [asking(batch((3, 0, 2), item=(2, 4))) for _ in range(3)]
+    slopes = []
+    for run in (sf.attention, torch.compile(sf.attention, backend="eager", fullgraph=True)):
+        y = run(v=three, q=one, k=two, causal=True)
+        slopes.append(torch.autograd.grad(y.data.square().sum(), [one.data, two.data, three.data]))
+    for eager, in_graph in zip(*slopes, strict=True):
+        torch.testing.assert_close(in_graph, eager)
 
 
 FIRST_CALL = """

@@ -39,6 +39,23 @@ def enter(*args: Any, outside: Callable[..., Any], **options: Any) -> Any:
         raise
 
 
+@functools.cache
+def _entrance(free: int) -> types.CodeType:
+    """Compile `enter` with so many variables of a scope around it, since a function keeps as many as it has.
+
+    ``enter.__code__.replace(co_freevars=...)`` would not do: who reads the locals of such a frame ends the process.
+    """
+    if not free:
+        return enter.__code__
+    names = ", ".join([f"name_{k}" for k in range(free)])
+    body = "try: return outside(*args, **options)\n  except BaseException: raise"
+    text = f"def around({names}):\n def enter(*args, outside, **options):\n  {body}\n  {names}\n return enter"
+    made = compile(text, __file__, "exec")
+    for _ in range(2):  # of the module, of the scope, of the function
+        made = next(part for part in made.co_consts if isinstance(part, types.CodeType))
+    return made
+
+
 def leave_alone(
     function: Any, version: Callable[..., Any] | None = None, after: Callable[[Any], Any] | None = None
 ) -> None:
@@ -54,8 +71,7 @@ def leave_alone(
     work = copy if after is None else functools.wraps(copy)(lambda *args, **options: after(copy(*args, **options)))
     outside = torch.compiler.disable(work, reason=ENDS.format(f"{function.__qualname__}(...)"))
     function.__wrapped__ = copy  # its signature, for who asks
-    # as many variables of a scope around it as before, though nothing asks for them
-    function.__code__ = enter.__code__.replace(co_freevars=code.co_freevars)
+    function.__code__ = _entrance(len(code.co_freevars))
     function.__defaults__ = None
     function.__kwdefaults__ = {"outside": outside}
     if version is not None:
