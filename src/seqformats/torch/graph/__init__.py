@@ -16,7 +16,7 @@ import seqformats
 from ... import registry
 from ...arrays import library_of
 from ...arrays.functions import Operation
-from ...formats import Masked, Ragged
+from ...formats.arithmetic import Arithmetic, map_one, map_two
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
 from ...gradients.operation import Back, _with_gradient
@@ -27,9 +27,9 @@ from .. import citizen
 from . import batches, functions, ops
 from .outside import functions_of, leave_alone, left_alone, with_pullback
 
-FOLLOWED = {"__init__", "__post_init__", "__len__", "dtype", "rows", "item_shape", "max_length", "device"}
-"""Names that the compiler follows of `Ragged` and `Masked`, or has in versions of its own."""
-AFTER = {"vjp": with_pullback, "lengths": batches.alone, "Ragged.offsets": batches.alone, "_with_gradient": left_alone}
+OPERATORS = {"_unary", "_binary", "_comparison"}
+"""What makes the methods of operators, which call `map_one` and `map_two`."""
+AFTER = {"vjp": with_pullback, "lengths": batches.alone, "_with_gradient": left_alone}
 AFTER["Wrapper.with_gradient"] = with_pullback
 
 
@@ -38,8 +38,7 @@ def entrances() -> Iterator[Any]:
     for module in (seqformats, seqformats.rl, seqformats.ctc, seqformats.beam, seqformats.torch):
         for found in [getattr(module, name) for name in module.__all__]:
             if inspect.isclass(found) and not issubclass(found, Exception):
-                followed = FOLLOWED if found in (Ragged, Masked) else FOLLOWED - {"__init__", "__post_init__"}
-                yield from [x for x in functions_of(found) if x.__name__ not in followed]
+                yield from [x for x in functions_of(found) if x.__name__ != "__len__"]  # which the compiler follows
             yield found
     yield from registry.gradients()  # operations that callers have made are among them
     yield from (_with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
@@ -54,7 +53,10 @@ def register() -> None:
     for name, version in functions.VERSIONS.items():
         torch.compiler.substitute_in_graph(ops.function(name), skip_signature_check=True)(version)
     leave_alone(Wrapper.call, functions.call_wrapped)
-    for found in [x for x in entrances() if inspect.isfunction(x)]:
+    leave_alone(map_one, functions.elementwise)
+    leave_alone(map_two, functions.elementwise)
+    leave_alone(Arithmetic.__torch_function__.__func__, functions.torch_function)  # type: ignore[attr-defined]
+    for found in [x for x in entrances() if inspect.isfunction(x) and x.__qualname__.split(".")[0] not in OPERATORS]:
         leave_alone(found, after=AFTER.get(found.__qualname__))
     when_imported("seqformats.hf.unpadded.switch", ".torch.graph.unpadded")
 

@@ -1,10 +1,9 @@
 """Encodings in a graph: what PyTorch's compiler reads where a model makes one, or asks for its attributes.
 
-The compiler follows encodings as objects with attributes, which they are: the data is a tensor of the graph, lengths
-are numbers.  What it cannot follow is how the library keeps a structure: arrays of NumPy that nobody may write to.  So
-a graph has the offsets as a tensor on the host, and a structure that is found in a graph holds this tensor alone and
-works the rest out when somebody outside asks.  An encoding that leaves a graph is filled, field by field, as `made`
-says, so it is of its own class; where the graph did not change its structure, it is that of the argument.
+The compiler follows encodings as objects with attributes, which they are.  What it cannot follow is how the library
+keeps a structure: arrays of NumPy that nobody may write to.  So a graph has the offsets as a tensor on the host, and a
+structure that is found in a graph holds this tensor alone and works the rest out when somebody outside asks.  So does
+an encoding that leaves a graph: data and structure are there, `late` fills the other fields.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .outside import leave_alone, refuse
 
 Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
 GRAPHED = (Ragged, Masked, Padded, Packed)
-KINDS: dict[str, type[Any]] = {"Ragged": Ragged, "Masked": Masked, "Padded": Padded, "Packed": Packed}
+KINDS = ops.KINDS
 
 not_held = refuse("a batch that is no Ragged, Masked, Padded or Packed of tensors with its columns in a stable order")
 not_built = refuse("a batch that is built of other than a tensor and lengths; Ragged and Masked can be built there")
@@ -50,23 +49,11 @@ class Found(Structure):
         return getattr(self, name)
 
 
-class _Read(dict[Any, Any]):
-    """Reads an attribute as code in C would, which the compiler does not follow but calls: it holds nothing."""
-
-    def __init__(self, read: Callable[[Structure], Any]) -> None:
-        self.read = read
+class _Tensor(dict[Any, Any]):
+    """Reads the tensor of a structure as code in C would, which the compiler calls and does not follow."""
 
     def __missing__(self, structure: Structure) -> Any:
-        return self.read(structure)
-
-
-for _name, _read in {
-    "graph_offsets": lambda structure: structure.tensor,
-    "graph_lengths": lambda structure: structure.order.lengths,
-    "graph_indices": lambda structure: structure.order.indices,
-    "graph_sizes": lambda structure: structure.order.size_at_t,
-}.items():
-    setattr(Structure, _name, property(_Read(_read).__getitem__))
+        return structure.tensor
 
 
 def held(x: Traced) -> bool:
@@ -74,9 +61,7 @@ def held(x: Traced) -> bool:
     if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
         return False
     structure = x._structure
-    if isinstance(structure, Found):
-        return True
-    return type(structure) is Structure and structure.stable is True
+    return isinstance(structure, Found) or (type(structure) is Structure and structure.stable is True)
 
 
 def offsets(x: Traced) -> torch.Tensor:
@@ -97,65 +82,46 @@ def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
     return structure
 
 
-def longest(x: Traced) -> Any:
-    """The items of its longest sequence: a number that is known, or one that the graph finds out."""
-    return _most(x, "longest", 0)
+def size(x: Traced, name: str) -> Any:
+    """Rows, or the longest sequence: known, or found out by the graph, as is `room`, which is 2 at least.
 
-
-def room(x: Traced) -> Any:
-    """A width that fits: one that the graph finds out is 2 at least, since the compiler treats 1 as another case."""
-    return _most(x, "room", 2)
-
-
-def _most(x: Traced, name: str, least: int) -> Any:
-    numbers = offsets(x)
-    structure = x._structure
+    The compiler treats a width of 1 as another case, so a rectangle that is made in a graph is 2 wide.
+    """
+    numbers, structure = offsets(x), x._structure
     if not isinstance(structure, Found):
-        return structure.longest
+        return structure.rows if name == "rows" else structure.longest
+    if name == "rows" and x._lead == 1:
+        return x.data.shape[0]
     known = structure.device
     if name not in known:
-        known[name] = torch.ops.seqformats.room.default(numbers, least).shape[0]
+        ends = torch.stack([numbers[0], numbers[-1]]) if name == "rows" else numbers
+        known[name] = torch.ops.seqformats.room.default(ends, 2 if name == "room" else 0).shape[0]
     return known[name]
-
-
-def same_structure(x: Traced, y: Traced) -> bool:
-    """Ask: is the structure of both known to be one?"""
-    return x._structure is y._structure
 
 
 def lengths(x: Traced) -> torch.Tensor:
     """Lengths in the caller's order."""
-    return torch.ops.seqformats.lengths.default(offsets(x))
+    return offsets(x).diff()
 
 
 def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
-    """The encoding over such data, filled as `_sealed` of its class does it."""
+    """The encoding over such data; `late` fills the rest."""
     x = object.__new__(kind)
-    fill = object.__setattr__
-    data = data.contiguous()
-    fill(x, "data", data)
-    fill(x, "_structure", structure)
-    fill(x, "_shape", data.shape)
-    fill(x, "_dtype", data.dtype)
+    object.__setattr__(x, "data", data.contiguous())
+    object.__setattr__(x, "_structure", structure)
     if kind is Masked:
-        fill(x, "side", side)
-    new = isinstance(structure, Found)
-    if kind is Ragged or kind is Masked:
-        fill(
-            x, "_lengths", torch.ops.seqformats.lengths.default(structure.tensor).numpy() if new else structure.lengths
-        )
-        return x
-    if new:
-        numbers, places = torch.sort(
-            torch.ops.seqformats.lengths.default(structure.tensor), descending=True, stable=True
-        )
-        fill(x, "_lengths", numbers.numpy())
-        fill(x, "_indices", places.numpy())
-    else:
-        fill(x, "_lengths", structure.graph_lengths)
-        fill(x, "_indices", structure.graph_indices)
-    fill(x, "_size_at_t", structure.graph_sizes if kind is Packed and not new else size_at_t(x))
+        object.__setattr__(x, "side", side)
     return x
+
+
+def late(x: Any, name: str) -> Any:
+    """Fill the fields that a graph has left out, where Python finds one of them empty."""
+    if name not in ("_lengths", "_indices", "_size_at_t", "_shape", "_dtype") or not hasattr(x, "_structure"):
+        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
+    whole = ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure)
+    for field in ("_shape", "_dtype", *(["_lengths", "_indices", "_size_at_t"] if x._by_steps else ["_lengths"])):
+        object.__setattr__(x, field, getattr(whole, field))
+    return getattr(x, name)
 
 
 def over(x: Traced, data: torch.Tensor) -> Any:
@@ -163,32 +129,17 @@ def over(x: Traced, data: torch.Tensor) -> Any:
     return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
 
 
-# --- attributes -------------------------------------------------------------------------------------------------------
+# --- attributes and constructors --------------------------------------------------------------------------------------
 
 
 def _sorted(x: Traced) -> Any:
     return torch.sort(lengths(x), descending=True, stable=True)
 
 
-def lengths_of(x: Traced) -> Any:
-    """``x.lengths``."""
-    return (_sorted(x)[0] if x._by_steps else lengths(x)).numpy()
-
-
-def indices_of(x: Traced) -> Any:
-    """``x.indices``."""
-    return _sorted(x)[1].numpy()
-
-
 def size_at_t(x: Traced) -> Any:
     """``x.size_at_t``."""
-    steps = x.data.shape[0] if x._lead == 2 else longest(x)
+    steps = x.data.shape[0] if x._lead == 2 else size(x, "longest")
     return (lengths(x) > torch.arange(steps)[:, None]).sum(1).numpy()
-
-
-def offsets_of(x: Traced) -> Any:
-    """``x.offsets``."""
-    return offsets(x).clone().numpy()
 
 
 def mask(x: Traced) -> torch.Tensor:
@@ -199,30 +150,9 @@ def mask(x: Traced) -> torch.Tensor:
     return place >= width - count if x.side == "left" else place < count
 
 
-def item_shape(x: Traced) -> Any:
-    """``x.item_shape``."""
-    return tuple(x.data.shape[x._lead :])
-
-
 def rows(x: Traced) -> Any:
-    """``x.rows``."""
-    if x._lead == 1:
-        return x.data.shape[0]
-    structure = x._structure
-    if not isinstance(structure, Found):
-        return structure.rows
-    known = structure.device
-    if "rows" not in known:
-        known["rows"] = torch.ops.seqformats.room.default(torch.stack([offsets(x)[0], offsets(x)[-1]]), 0).shape[0]
-    return known["rows"]
-
-
-def device_of(x: Traced) -> str:
-    """``x.device``."""
-    return "cpu" if x.data.device.type == "cpu" else str(x.data.device)
-
-
-# --- constructors -----------------------------------------------------------------------------------------------------
+    """``x.rows``, which data tells where it holds them alone."""
+    return x.data.shape[0] if x._lead == 1 else size(x, "rows")
 
 
 def new(kind: Traced, *args: Any, **options: Any) -> Any:  # noqa: ARG001  what a constructor is given
@@ -236,34 +166,28 @@ def empty(kind: Traced) -> Any:
 
 
 def empty_in_graph(kind: Traced) -> Any:
-    """Make it with its structure, since a graph hands out objects in the order in which they have been made."""
+    """Make it behind its structure, since a graph hands out objects in the order in which they have been made."""
     structure = object.__new__(Found)
     x = object.__new__(kind)
     object.__setattr__(x, "_structure", structure)
     return x
 
 
-def construct(x: Traced) -> Any:
-    """Check and fill what the constructor of `Ragged` or `Masked` has been given."""
-    kind, data, numbers = type(x), x.data, x._lengths
-    if (kind is not Ragged and kind is not Masked) or not isinstance(data, torch.Tensor) or numbers is None:
+def construct(x: Traced, data: Traced = None, lengths: Traced = None, side: Traced = "right") -> None:
+    """Check and fill what the constructor of `Ragged` or `Masked` is given."""
+    if isinstance(lengths, (list, tuple, np.ndarray)):
+        lengths = torch.as_tensor(lengths)
+    if not isinstance(data, torch.Tensor) or not isinstance(lengths, torch.Tensor) or data.dim() < x._lead:
         not_built()
-    if isinstance(numbers, (list, tuple, np.ndarray)):
-        numbers = torch.as_tensor(numbers)
-    if not isinstance(numbers, torch.Tensor) or data.dim() < kind._lead:
-        not_built()
-    if kind is Ragged:
-        numbers = torch.ops.seqformats.offsets.default(numbers, data.shape[0])
-    elif x.side in ("left", "right"):
-        numbers = torch.ops.seqformats.offsets.default(numbers, -1, data.shape[0], data.shape[1])
+    if type(x) is Ragged:
+        numbers = torch.ops.seqformats.offsets.default(lengths, data.shape[0])
+    elif side in ("left", "right"):
+        numbers = torch.ops.seqformats.offsets.default(lengths, -1, data.shape[0], data.shape[1])
+        object.__setattr__(x, "side", side)
     else:
         not_built()
+    object.__setattr__(x, "data", data)
     found(numbers, x._structure)
-    fill = object.__setattr__
-    fill(x, "_lengths", torch.ops.seqformats.lengths.default(numbers).numpy())
-    fill(x, "_shape", data.shape)
-    fill(x, "_dtype", data.dtype)
-    return x
 
 
 def alone(numbers: Traced) -> Any:
@@ -275,41 +199,45 @@ def alone(numbers: Traced) -> Any:
     return found
 
 
-def _field(kind: type[Encoding[Any]], name: str, read: Callable[[Any], Any]) -> None:
-    """Let the compiler follow a field that is handed out as a view, which outside stays what it is."""
-    own: Any = vars(kind)[f"_{name}"]
+ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
+    "lengths": lambda x: (_sorted(x)[0] if x._by_steps else lengths(x)).numpy(),
+    "indices": lambda x: _sorted(x)[1].numpy(),
+    "size_at_t": size_at_t,
+    "offsets": lambda x: offsets(x).clone().numpy(),
+    "mask": mask,
+    "item_shape": lambda x: tuple(x.data.shape[x._lead :]),
+    "dtype": lambda x: x.data.dtype,
+    "rows": rows,
+    "max_length": lambda x: size(x, "longest"),
+    "device": lambda x: "cpu" if x.data.device.type == "cpu" else str(x.data.device),
+}
 
-    def view(self: Any) -> Any:
-        return alone(getattr(self, f"_{name}"))
 
-    def put(self: Any, value: Any) -> None:
-        own.__set__(self, value)
+def _view(kind: Any, name: str) -> Callable[[Any], Any]:
+    """Let Python read a field that is handed out as a view, since the compiler follows no function of C."""
 
-    def put_in_graph(self: Any, value: Any) -> None:
-        object.__setattr__(self, f"_{name}", value)
+    def view(x: Any) -> Any:
+        return alone(getattr(x, f"_{name}"))
 
-    setattr(kind, name, property(view, put))
-    torch.compiler.substitute_in_graph(view, skip_signature_check=True)(read)
-    torch.compiler.substitute_in_graph(put, skip_signature_check=True)(put_in_graph)
+    setattr(kind, name, property(view, vars(kind)[f"_{name}"].__set__))
+    return view
 
 
 def register() -> None:
     """Tell the compiler, once."""
+    Structure.graph_offsets = property(_Tensor().__getitem__)  # type: ignore[attr-defined]
+    read = {vars(owner)[name].fget: name for owner, name in OWNED}
     for kind in GRAPHED:
-        _field(kind, "lengths", lengths_of)
-        if kind._by_steps:
-            _field(kind, "indices", indices_of)
-            _field(kind, "size_at_t", size_at_t)
-    for kind in (Ragged, Masked):
-        leave_alone(kind.__post_init__, construct)
-        kind.__new__ = staticmethod(new)  # type: ignore[assignment]
-    for owner, name, version in (
-        (Ragged, "offsets", offsets_of),
-        (Masked, "mask", mask),
-        (Encoding, "item_shape", item_shape),
-        (Encoding, "rows", rows),
-        (Encoding, "max_length", longest),
-        (Encoding, "device", device_of),
-    ):
-        torch.compiler.substitute_in_graph(vars(owner)[name].fget, skip_signature_check=True)(version)
+        kind.__getattr__ = late  # type: ignore[union-attr]
+        for name in ("lengths", "indices", "size_at_t") if kind._by_steps else ("lengths",):
+            read[_view(kind, name)] = name
+    for function, name in read.items():
+        leave_alone(function, ATTRIBUTES[name], alone if name == "offsets" else None)
+    for built in (Ragged, Masked):
+        leave_alone(built.__init__, construct)
+        built.__new__ = staticmethod(new)  # type: ignore[assignment]
     torch.compiler.substitute_in_graph(empty, skip_signature_check=True)(empty_in_graph)
+
+
+OWNED: tuple[tuple[type[Any], str], ...] = ((Ragged, "offsets"), (Masked, "mask"))
+OWNED += tuple([(Encoding, name) for name in ("item_shape", "dtype", "rows", "max_length", "device")])

@@ -1,6 +1,6 @@
 """Functions that PyTorch's compiler reads in place of those of this library, while it makes a graph of a model.
 
-They are written for that reader: encodings are what it takes for one (see `tracing`), sizes may be symbols, and what
+They are written for that reader: encodings are what it takes for one (see `batches`), sizes may be symbols, and what
 cannot be said in a graph gives up, so that the graph ends there and goes on behind it.  A graph that ends within a
 wrapped function goes on here, outside of any graph, so each works there as well.
 """
@@ -16,74 +16,41 @@ import torch
 
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ..attention import NAMES
+from ..items import _functions as known_functions
 from . import ops
-from .batches import (
-    GRAPHED,
-    KINDS,
-    Traced,
-    found,
-    held,
-    lengths,
-    longest,
-    made,
-    mask,
-    not_held,
-    offsets,
-    over,
-    room,
-    rows,
-    same_structure,
-)
+from .batches import GRAPHED, KINDS, Traced, found, held, lengths, made, mask, not_held, offsets, over, size
 from .outside import refuse
 
-no_call = refuse("a call that fails on two small batches of the same kind, or takes or gives what no graph holds")
-no_conversion = refuse("convert between others than Ragged, Masked, Padded and Packed, or with copy, truncate or level")
-no_lengths = refuse("a time-major function of several batches, where one may have other lengths than another")
-no_option = refuse("final or initial states, bootstrap, or constants that ask for a gradient")
-no_layout = refuse("position_ids or segment_ids with layout, or with a start for each sequence")
-no_mask = refuse("mask with a width, or of a Masked with another side")
-no_varlen = refuse("varlen with these names or max_as, or keys of another number of sequences, or 2^31 rows")
-no_wrapper = refuse("a wrapper with backprop, like or dtype, of lists or trees, or of a function that changes shapes")
+no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
+no_option = refuse("an option, or an array with a gradient, that a graph cannot follow; see docs/models.md")
+no_operand = refuse("a function of other things than numbers and batches of one structure and encoding, item by item")
+no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
 
-ENDING = {"recurrence": ("final",), "rl.returns": ("bootstrap",)}
-"""Options that end the graph: what they give, or take, has no shape that is known, or gradients out of order."""
-CONSTANTS = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
+CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
 """The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
 
 
-def coded(given: ops.Given) -> ops.Given:
-    """An argument as a text can hold it."""
-    tag, what = given[:2]
-    if tag in ("list", "tuple"):
-        return tag, tuple([coded(part) for part in what])
-    if tag != "constant":
-        return given if tag == "size" else (*given[:-2], str(given[-2]).removeprefix("torch."), given[-1])
-    if isinstance(what, torch.dtype):
-        return "dtype", str(what).removeprefix("torch.")
-    if isinstance(what, type):
-        return "kind", KINDS[what.__name__].__name__
-    return ("float", repr(what)) if isinstance(what, float) else ("is", what)
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def ordered(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Sort names of arguments as the function has them: gradients come in this order."""
+    known = list(inspect.signature(ops.function(name)).parameters)
+    return tuple(sorted(names, key=lambda key: known.index(key) if key in known else len(known)))
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def planned(name: str, args: Traced, options: Traced, data: int) -> Any:
-    """Plan a call: its text, its results as (kind, side, tensor, offsets), are they several, the offsets that are kept.
+def planned(name: str, args: Traced, options: Traced, data: int, cast: bool) -> Any:
+    """Plan a call: its text, kinds and sides of the results, are they several, the model, what it is asked.
 
     No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
     """
     try:
-        given = inspect.signature(ops.function(name)).bind(*map(coded, args), **{key: coded(x) for key, x in options})
-        text = repr((name, given.args, tuple(given.kwargs.items()), data))
-        result, call = ops.result_of(text), ops.parsed(text)
+        given = inspect.signature(ops.function(name)).bind(*args, **dict(options))
+        text = repr((name, given.args, tuple(given.kwargs.items()), data, cast))
+        call, result, asked = ops.parsed(text), ops.result_of(text), ops.asked(text)
     except Exception:
-        return "", (), False, -1
-    parts: list[Any] = []
-    place = 0
-    for part in result.parts:
-        new = bool(part.kind) and not call.keeps
-        parts.append((part.kind, part.side, place, place + 1 if new else -1))
-        place += 2 if new else 1
-    return text, tuple(parts), result.several, -1 if call.model is None else call.model[4]
+        return "", (), False, 0, ()
+    model = 0 if call.model is None else call.model[6]
+    return text, tuple([part[:3] for part in result.parts]), result.several, model, asked
 
 
 def known(number: int) -> int:
@@ -92,81 +59,75 @@ def known(number: int) -> int:
 
 
 class Call:
-    """The arguments of a call, as constants and the tensors and sizes that they speak of."""
+    """The arguments of a call, as literals and the tensors and sizes that they speak of."""
 
-    def __init__(self, name: str, how: str) -> None:
-        self.name, self.summed = name, how in ops.SUMMED
+    def __init__(self, name: str) -> None:
+        self.each = ops.ROWS.get(name, ())
         self.data: list[Any] = []
-        self.hosts: list[Any] = []
-        self.structures: list[Any] = []
+        self.batches: list[Any] = []  # the first of each structure
         self.sizes: list[Any] = []
 
     def tensor(self, x: Traced, lead: int) -> Any:
-        """A tensor of items, in float32 where an autocast region adds half precision up so: place, dtype and shape."""
-        half = x.dtype in (torch.float16, torch.bfloat16)
-        if self.summed and half and torch.is_autocast_enabled(x.device.type):
-            x = x.float()
+        """A tensor of items: its place, dtype and shape."""
         self.data.append(x)
-        return len(self.data) - 1, x.dtype, tuple([known(size) for size in x.shape[lead:]])
+        dtype = str(x.dtype).removeprefix("torch.")
+        return len(self.data) - 1, dtype, tuple([known(size) for size in x.shape[lead:]])
 
-    def size(self, x: Traced) -> int:
-        """The place of a size; even of one that is known by now, since a trial has its own."""
-        self.sizes.append(x)
-        return len(self.sizes) - 1
-
-    def host(self, x: Traced) -> int:
-        """The place of the offsets among those of all batches."""
-        for k in range(len(self.structures)):
-            if self.structures[k] is x._structure:
+    def batch(self, x: Traced) -> int:
+        """The place of the structure among those of all batches."""
+        for k in range(len(self.batches)):
+            if self.batches[k]._structure is x._structure:
                 return k
-        self.hosts.append(offsets(x))
-        self.structures.append(x._structure)
-        return len(self.hosts) - 1
+        self.batches.append(x)
+        return len(self.batches) - 1
 
-    def given(self, x: Traced, key: str = "", each: bool = False) -> Any:
-        """One argument; `each` says that an array has a row for each sequence."""
+    def given(self, x: Traced, key: Traced = None) -> Any:
+        """One argument; `key` is its place or name."""
         if isinstance(x, Encoding):
-            host = self.host(x)
-            count = self.size(rows(x)) if self.name == "convert" and x._lead == 2 else -1
-            place, dtype, item = self.tensor(x.data, x._lead)
-            return "batch", type(x).__name__, x.side if type(x) is Masked else "right", place, host, count, dtype, item
+            if not held(x):
+                not_held()
+            side = x.side if type(x) is Masked else "right"
+            return "batch", *self.tensor(x.data, x._lead), type(x).__name__, side, self.batch(x)
         if isinstance(x, (torch.Tensor, np.ndarray)):
             array = torch.as_tensor(x)
-            place, dtype, shape = self.tensor(array, 1 if each and array.dim() else 0)
-            return "array", place, isinstance(x, np.ndarray), dtype, (-1, *shape) if each and array.dim() else shape
+            each = key in self.each and array.dim() > 0
+            place, dtype, shape = self.tensor(array, 1 if each else 0)
+            return "array", place, dtype, (-1, *shape) if each else shape, isinstance(x, np.ndarray)
         if key == "width":
-            return "size", self.size(x)
+            self.sizes.append(x)  # even of one that is known by now, since a trial has its own
+            return "size", len(self.sizes) - 1
         if isinstance(x, (list, tuple)):
             return "list" if isinstance(x, list) else "tuple", tuple([self.given(part) for part in x])
-        return "constant", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
+        if isinstance(x, type):
+            return "kind", x.__name__
+        if isinstance(x, torch.dtype):
+            return "dtype", str(x).removeprefix("torch.")
+        if isinstance(x, float):
+            return "float", repr(x)
+        return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
 
 def call(name: str, *args: Traced, **options: Traced) -> Any:
     """Put a call of the public function of this name into the graph."""
-    how = name
-    if name == "reduce":
-        kind = options["kind"] if "kind" in options else args[1]
-        how = "reduce_mean" if kind == "average" else f"reduce_{kind}"
-    for key in ENDING.get(name, ()):
-        if options.get(key):
-            no_option()
-    for k in CONSTANTS.get(name, ()):
-        data = args[k].data if k < len(args) and isinstance(args[k], Encoding) else args[k] if k < len(args) else None
-        if isinstance(data, torch.Tensor) and data.requires_grad:
-            no_option()
-    found_in = Call(name, how)
-    each = ops.ROWS.get(name, ())
-    shown = tuple([found_in.given(x, "", k in each) for k, x in enumerate(args)])
-    named = tuple([(key, found_in.given(x, key)) for key, x in options.items()])
-    text, parts, several, own = planned(name, shown, named, len(found_in.data))
-    if text == "" or not found_in.hosts:
+    seen = Call(name)
+    shown = tuple([seen.given(x, k) for k, x in enumerate(args)])
+    named = tuple([(key, seen.given(options[key], key)) for key in ordered(name, tuple(options))])
+    if not seen.batches:
         no_call()
-    leaves = torch.ops.seqformats.call.default(found_in.data + found_in.hosts, found_in.sizes, text)
-    results = []
-    for kind, side, leaf, place in parts:
-        y = leaves[leaf]
+    for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
+        if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
+            no_option()
+    cast = torch.is_autocast_enabled(seen.data[0].device.type)
+    text, parts, several, model, asked = planned(name, shown, named, len(seen.data), cast)
+    if text == "":
+        no_call()
+    sizes = seen.sizes + [size(seen.batches[model], measure) for measure in asked]
+    leaves = torch.ops.seqformats.call.default(seen.data + [offsets(x) for x in seen.batches], sizes, text)
+    rest, results = iter(leaves), []
+    for kind, side, new in parts:
+        y = next(rest)
         if kind:
-            y = made(KINDS[kind], y, found_in.structures[own] if place < 0 else found(leaves[place]), side)
+            y = made(KINDS[kind], y, found(next(rest)) if new else seen.batches[model]._structure, side)
         results.append(y)
     return tuple(results) if several else results[0]
 
@@ -177,7 +138,7 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
     if not held(x) or To not in GRAPHED or copy or "truncate" in options or "level" in options:
-        no_conversion()
+        no_option()
     if isinstance(x, To) and not options:
         return x
     if (To is Masked or To is Padded) and options.get("width") is None:
@@ -185,31 +146,24 @@ def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> 
         if isinstance(x, To):  # another side, fill or multiple of the rectangle that is there
             options["width"] = x.data.shape[1] if To is Masked else x.data.shape[0]
         else:
-            options["width"] = room(x)
+            options["width"] = size(x, "room")
     return call("convert", x, To, **options)
 
 
 def convert_like(y: Traced, x: Traced) -> Any:
     """`seqformats.convert_like`; where the lengths of both may differ, those of `y` are kept, as outside."""
     if not held(x) or not held(y):
-        no_conversion()
+        not_held()
     if x._lead == 1:
         return y if type(y) is type(x) else call("convert", y, type(x))
-    if same_structure(x, y):
+    if y._structure is x._structure:
         if type(x) is Masked and type(y) is Masked and y.side == x.side and y.data.shape[1] == x.data.shape[1]:
-            return over(y, without_padding(y))
+            there = mask(y).reshape(*y.data.shape[:2], *[1] * (y.data.dim() - 2))
+            return over(y, torch.where(there, y.data, 0))
         return call("convert_like", y, x)
     if type(x) is Masked:
-        return call("convert", y, Masked, side=x.side, width=torch.sym_max(x.data.shape[1], room(y)))
-    return call("convert", y, Padded, width=torch.sym_max(x.data.shape[0], room(y)))
-
-
-def without_padding(y: Traced) -> torch.Tensor:
-    """The data of a `Masked`, zero where there is no item."""
-    there = mask(y)
-    while there.dim() < y.data.dim():
-        there = there.unsqueeze(-1)
-    return torch.where(there, y.data, 0)
+        return call("convert", y, Masked, side=x.side, width=torch.sym_max(x.data.shape[1], size(y, "room")))
+    return call("convert", y, Padded, width=torch.sym_max(x.data.shape[0], size(y, "room")))
 
 
 def expand(x: Traced, like: Traced, **options: Traced) -> Any:
@@ -219,84 +173,41 @@ def expand(x: Traced, like: Traced, **options: Traced) -> Any:
     return call("expand", x, like, **options)
 
 
-def recurrence(x: Traced, decay: Traced, *, initial: Traced = None, **options: Traced) -> Any:
-    """`seqformats.recurrence`; an array of states would have to be as long as a trial batch."""
-    if isinstance(initial, torch.Tensor):
-        no_option()
-    return call("recurrence", x, decay, initial=initial, **options)
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def of_items(function: Callable[..., Any]) -> bool:
+    """Ask: is it a function of single items?"""
+    return known_functions().get(function) == "item"
 
 
-def number_of_each(x: Traced) -> Any:
-    """`seqformats.lengths` of a batch in a graph: an array of NumPy, as ever."""
-    return lengths(x).numpy()
+def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = (), options: Traced = None) -> Any:  # noqa: ARG001
+    """A function of PyTorch with batches among its arguments."""
+    if options or not of_items(function):
+        no_operand()
+    return elementwise(function, *args)
 
 
-# --- attention --------------------------------------------------------------------------------------------------------
+def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
+    """A function of single items, of batches of one structure and of numbers; rows alone, never what is padding."""
+    x = [y for y in operands if isinstance(y, Encoding)][0]  # noqa: RUF015  not followed
+    for y in operands:
+        if not isinstance(y, (Encoding, bool, int, float, complex)) or not held(x):
+            no_operand()
+        if isinstance(y, Encoding) and (type(y) is not type(x) or y._structure is not x._structure):
+            no_operand()
+        if isinstance(y, Encoding) and y.data.dim() != x.data.dim():
+            no_operand()
+    rows = x if x._lead == 1 else convert(x, Ragged)
+    flat = [(y if x._lead == 1 else convert(y, Ragged)).data if isinstance(y, Encoding) else y for y in operands]
+    return convert_like(over(rows, operate(*flat)), x)
 
 
-def count(x: Traced) -> Any:
-    """Count the sequences."""
-    return offsets(x).shape[0] - 1
-
-
-def each_row(x: Traced, numbers: torch.Tensor) -> torch.Tensor:
-    """A number of each sequence, for each of its rows, in the caller's order."""
-    return torch.repeat_interleave(numbers, lengths(x), output_size=rows(x))
-
-
-def position_ids(x: Traced, start: Traced = 0, *, layout: bool = False, level: int = -1) -> torch.Tensor:
-    """`seqformats.position_ids`."""
-    if layout or level != -1 or not isinstance(start, int):
-        no_layout()
-    places = torch.arange(rows(x)) - each_row(x, offsets(x)[:-1]) + start
-    return places.to(x.data.device)
-
-
-def segment_ids(x: Traced, *, layout: bool = False, level: int = -1) -> torch.Tensor:
-    """`seqformats.segment_ids`."""
-    if layout or level != -1:
-        no_layout()
-    return each_row(x, torch.arange(count(x))).to(x.data.device)
-
-
-def cu_seqlens(x: Traced) -> torch.Tensor:
-    """`seqformats.cu_seqlens`."""
-    numbers = offsets(x)
-    if x._lead == 1 and x.data.shape[0] >= 2**31:
-        no_varlen()
-    return numbers.to(device=x.data.device, dtype=torch.int32, copy=True)
-
-
-def padding_mask(x: Traced, *, width: Traced = None, side: Traced = None) -> torch.Tensor:
-    """`seqformats.mask`."""
-    numbers = lengths(x)[:, None]
-    if width is not None or side not in (None, "left", "right") or (type(x) is Masked and side not in (None, x.side)):
-        no_mask()
-    if type(x) is Masked:
-        return mask(x)
-    size = longest(x)
-    place = torch.arange(size)
-    there = place >= size - numbers if side == "left" else place < numbers
-    return there.to(x.data.device)
-
-
-def block_mask(x: Traced, *, causal: bool = False) -> torch.Tensor:
-    """`seqformats.block_mask`."""
-    numbers = segment_ids(x)
-    seen = numbers[:, None] == numbers
-    if causal:
-        place = torch.arange(rows(x), device=x.data.device)
-        seen = seen & (place[:, None] >= place)
-    return seen
-
-
-def varlen_of(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
+def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
     """`seqformats.torch.varlen`."""
     keys = q if k is None else k
-    if names not in ("flash_attn", "torch", "hf") or max_as != "int" or count(q) != count(keys):
-        no_varlen()
-    values = cu_seqlens(q), cu_seqlens(keys).to(q.data.device), longest(q), longest(keys)
-    return dict(zip(NAMES[names], values))  # noqa: B905  the compiler knows no strict
+    if names not in ("flash_attn", "torch", "hf") or max_as != "int" or offsets(q).shape != offsets(keys).shape:
+        no_option()
+    cumulated = call("cu_seqlens", q), call("cu_seqlens", keys).to(q.data.device)
+    return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------
@@ -304,34 +215,29 @@ def varlen_of(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as:
 
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Call a wrapped function; see `wrapping.wrapper`."""
-    if wrapper.backprop:
-        no_wrapper()
-    return wrapping(wrapper.To, wrapper.rows, wrapper.options, fn, args, kwargs)
+    options = {**wrapper.options, "backprop": True} if wrapper.backprop else wrapper.options
+    return wrapping(wrapper.To, wrapper.rows, options, fn, args, kwargs)
 
 
 def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Convert, call, convert back."""
     given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
-    if not given:
-        if bare and [x for x in args if isinstance(x, torch.Tensor)]:
-            return fn(*args, **kwargs)
+    if not given and bare and [x for x in args if isinstance(x, torch.Tensor)]:
+        return fn(*args, **kwargs)
+    if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
         no_wrapper()
     first = given[0]
     for x in given:
         if not held(x):
             not_held()
-        if (To is Padded or To is Packed) and not same_structure(x, first):
-            no_lengths()
-    for x in args:
-        if isinstance(x, (list, dict)):
+        if (To is Padded or To is Packed) and x._structure is not first._structure:
             no_wrapper()
     alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
     shown = [x if alone else convert(x, To, **options) for x in given]
-    passed = [x.data if bare else x for x in shown]
-    rest = iter(passed)
-    placed_args = [next(rest) if isinstance(x, Encoding) else x for x in args]
+    rest = iter([x.data if bare else x for x in shown])
+    placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
     named = {name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()}
-    y = fn(*placed_args, **named)
+    y = fn(*placed, **named)
     if isinstance(y, tuple):
         return (back(y[0], shown[0], first), *y[1:])
     return back(y, shown[0], first)
@@ -343,57 +249,26 @@ def back(y: Traced, seen: Traced, first: Traced) -> Any:
         if y.shape[: seen._lead] != seen.data.shape[: seen._lead]:
             no_wrapper()
         y = over(seen, y)
-    if y is first:
-        return y
-    return convert_like(y, first)
+    return y if y is first else convert_like(y, first)
 
 
-def with_kind(To: Traced, bare: bool) -> Callable[..., Any]:
+def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
     """Make the version of a `with_...` that is called in a graph."""
 
     def version(fn: Traced = None, **options: Traced) -> Any:
-        if options.get("backprop") or options.get("like") is not None or "dtype" in options:
-            no_wrapper()
-        own = {key: value for key, value in options.items() if key not in ("backprop", "like")}
-
         def decorate(fn: Traced) -> Any:
-            def wrapped(*args: Traced, **kwargs: Traced) -> Any:
-                return wrapping(To, bare, own, fn, args, kwargs)
-
-            return wrapped
+            return lambda *args, **kwargs: wrapping(To, bare, options, fn, args, kwargs)
 
         return decorate if fn is None else decorate(fn)
 
     return version
 
 
-def node(name: str) -> Callable[..., Any]:
-    """Make what is read in place of a public function that becomes a node."""
-
-    def read(*args: Traced, **options: Traced) -> Any:
-        return call(name, *args, **options)
-
-    return read
-
-
-VERSIONS: dict[str, Callable[..., Any]] = {name: node(name) for name in ops.STRUCTURES}
-VERSIONS.update(
-    {
-        "block_mask": block_mask,
-        "convert": convert,
-        "convert_like": convert_like,
-        "cu_seqlens": cu_seqlens,
-        "expand": expand,
-        "lengths": number_of_each,
-        "mask": padding_mask,
-        "position_ids": position_ids,
-        "recurrence": recurrence,
-        "segment_ids": segment_ids,
-        "torch.varlen": varlen_of,
-        "with_array": with_kind(Ragged, True),
-        "with_masked": with_kind(Masked, False),
-        "with_packed": with_kind(Packed, False),
-        "with_padded": with_kind(Padded, False),
-        "with_ragged": with_kind(Ragged, False),
-    }
-)
+VERSIONS: dict[str, Callable[..., Any]] = {
+    name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
+}
+VERSIONS.update({"convert": convert, "convert_like": convert_like, "expand": expand, "torch.varlen": varlen})
+VERSIONS["where"] = lambda mask, a, b: elementwise(torch.where, mask, a, b)
+VERSIONS["lengths"] = lambda x: lengths(x).numpy()  # an array of NumPy, as ever
+VERSIONS.update({f"with_{kind.lower()}": with_kind(KINDS[kind]) for kind in KINDS})
+VERSIONS["with_array"] = with_kind(Ragged, bare=True)

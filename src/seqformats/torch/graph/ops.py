@@ -5,18 +5,18 @@
 the data of the batches and other arrays, then the offsets of the batches, on the host.  So a graph holds tensors and
 numbers alone, and one rule serves all: the values come from the public functions, the gradients from `vjp`.
 
-What a call gives is known from a trial on a small batch of the same kinds, dtypes and item shapes.  Lengths are another
-matter, since a batch of three could be too short to be cut; so a table says which results have the structure of an
-argument.  All others bring their offsets with them, and sizes that are not known before the graph runs.
+What a call gives is known from trials on two small batches of the same kinds, dtypes and item shapes: an axis that is
+as long as the batch has sequences, or rows, in both is so in all.  Of lengths a trial does not tell, since a batch of
+three could be too short to be cut; so a table says which results have the structure of an argument.  All others bring
+their offsets with them, and sizes that are not known before the graph runs.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,35 +30,32 @@ from ...formats.encoding import shown
 from ...formats.leaves import leaves, rebuild
 from ...formats.structure import Structure
 from ...gradients.vjp import vjp
-from ...registry import Arguments
 
 Tensor: TypeAlias = torch.Tensor
 Sizes = Sequence[int]
-Given: TypeAlias = tuple[Any, ...]  # an argument in a text: a letter that says what it is, and what it holds
+Given: TypeAlias = tuple[Any, ...]  # an argument in a text: a word that says what it is, and what it holds
+Axis: TypeAlias = int | str | None  # a number, the name of one of `measures`, or whatever the call gives
 
 KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
 
-# What becomes of the structure.  "same": the result has that of the first argument, "like": that of the second;
-# "rows": it is an array with one row a sequence; "lengths": as many sequences, of other lengths; "new": neither.
+# What becomes of the structure.  "same": a batch that is given has that of the first argument, "like": that of the
+# second; "lengths": as many sequences, of other lengths; "new": neither.  The last rule is for arrays.
 _NAMES = {
-    "same": "argsort astype attention conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
+    "same": "argsort astype attention conv convert cumsum ema ffill isin log_softmax merge_asof ngrams recurrence "
+    "reverse rl.policy_loss rl.ratios rl.returns rl.traces rl.whiten run_starts shift shuffle softmax sort standardize "
+    "window",
     "like": "convert_like expand_as gather searchsorted",
-    "same  ": "ffill isin merge_asof",
-    "same ": "ema recurrence standardize rl.policy_loss rl.ratios rl.returns rl.traces",
-    "rows": "argmax argmin bincount cross_entropy topk_mean",
     "lengths": "concat cut diff erase filter interleave intersect slice truncate unique",
     "new": "expand join_batches repeat reshape select",
+    "array": "argmax argmin bincount block_mask cross_entropy ctc_loss cu_seqlens embedding_bag levenshtein mask "
+    "position_ids rl.mean_loss segment_ids topk_mean",
 }
-STRUCTURES = {name: what.strip() for what, names in _NAMES.items() for name in names.split()}
-STRUCTURES.update({name: "rows" for name in seqformats.__all__ if name.startswith("reduce")})
+STRUCTURES = {name: rule for rule, names in _NAMES.items() for name in names.split()}
+STRUCTURES.update({name: "array" for name in seqformats.__all__ if name.startswith("reduce")})
 
-# What adds up, and so takes half precision as float32 within an autocast region.  A graph may run outside of the region
-# that it was read in, so the cast is a node of its own.
-SUMMED = {f"reduce_{how}" for how in ("sum", "mean", "sqrt", "prod", "logsumexp", "var", "std")}
-SUMMED |= {"softmax", "log_softmax", "cumsum", "topk_mean", "cross_entropy", *_NAMES["same "].split()}
-
-# Arguments that are arrays with one row a sequence, by their place
-ROWS = {"expand_as": (0,), "expand": (0,), "repeat": (0,), "rl.policy_loss": (2,)}
+# Arguments that are arrays with one row a sequence, by their place or name
+ROWS: dict[str, tuple[int | str, ...]] = {"expand_as": (0,), "expand": (0,), "repeat": (0,), "rl.policy_loss": (2,)}
+ROWS |= {"recurrence": ("initial",), "rl.returns": ("bootstrap",)}
 
 
 class Part(NamedTuple):
@@ -66,8 +63,9 @@ class Part(NamedTuple):
 
     kind: str  # of the encoding; "" for a tensor
     side: str
+    new: bool  # has it offsets of its own?
     dtype: torch.dtype
-    item: tuple[int | None, ...]  # None for what depends on the batch
+    axes: tuple[Axis, ...]  # of the tensor, or of an item
 
 
 class Result(NamedTuple):
@@ -75,66 +73,60 @@ class Result(NamedTuple):
 
     parts: tuple[Part, ...]
     several: bool  # is it a tuple?
-    gradients: int  # so many of the tensors have one, the first ones
+    gradients: tuple[int, ...]  # the places of the tensors that have one
 
 
-class Parsed(NamedTuple):
+class Call(NamedTuple):
     """A text, read."""
 
     name: str
     args: tuple[Given, ...]
     options: dict[str, Given]
     data: int  # so many of the tensors hold data; the others are offsets
-
-    @property
-    def rule(self) -> str:
-        """Say what becomes of the structure."""
-        return STRUCTURES[self.name]
+    cast: bool  # is it in an autocast region?  The graph may run outside of it
 
     @property
     def keeps(self) -> bool:
         """Ask: has a batch that it gives the structure of an argument?"""
-        return self.rule in ("same", "like")
+        return STRUCTURES[self.name] in ("same", "like")
 
     @property
-    def model(self) -> Given | None:
-        """The argument whose structure the result has, if there is one."""
-        place = {"same": 0, "rows": 0, "like": 1}.get(self.rule, len(self.args))
-        return self.args[place] if place < len(self.args) and self.args[place][0] == "batch" else None
+    def model(self) -> Any:
+        """The batch whose structure the result has, or else the first one."""
+        return next(within(self.args[1:] if STRUCTURES[self.name] == "like" else self.args, "batch"), None)
+
+
+def within(arguments: Iterable[Given], *tags: str) -> Iterator[Given]:
+    """Yield the batches, or the arrays, among arguments, and in lists among them."""
+    for given in arguments:
+        if given[0] in tags:
+            yield given
+        elif given[0] in ("list", "tuple"):
+            yield from within(given[1], *tags)
 
 
 @functools.lru_cache(1024)
-def parsed(text: str) -> Parsed:
+def parsed(text: str) -> Call:
     """The call that a text stands for."""
-    name, args, options, data = ast.literal_eval(text)
+    name, args, options, data, cast = ast.literal_eval(text)
     if name not in STRUCTURES:
         raise BEYOND.of(ValueError, f"no operation of seqformats that a graph may hold is called {name!r}")
-    return Parsed(name, args, dict(options), data)
+    return Call(name, args, dict(options), data, cast)
 
 
 def function(name: str) -> Callable[..., Any]:
     """The public function of this name."""
-    found: Any = seqformats
-    for part in name.split("."):
-        found = getattr(found, part)
-    made: Callable[..., Any] = found
-    return made
+    return functools.reduce(getattr, name.split("."), seqformats)  # type: ignore[return-value]
 
 
-_structures: OrderedDict[bytes, Structure] = OrderedDict()
-_KEPT = 64
+@functools.lru_cache(64)
+def _structure(offsets: bytes) -> Structure:
+    return Structure.of_offsets(np.frombuffer(offsets, np.int64).copy())
 
 
 def structure_over(offsets: Tensor) -> Structure:
     """The structure with these offsets; those that have been seen last are kept, with their order."""
-    host = offsets.detach().numpy()
-    key = host.tobytes()
-    found = _structures.get(key)
-    if found is None:
-        found = _structures[key] = Structure.of_offsets(host.copy())
-        if len(_structures) > _KEPT:
-            _structures.popitem(last=False)
-    return found
+    return _structure(offsets.detach().numpy().tobytes())
 
 
 def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Encoding:
@@ -148,46 +140,32 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
         fits = lead[1] == n and lead[0] >= longest
     if not fits:
         raise SHAPE(f"data of shape {tuple(data.shape)} is no {kind} of {n} sequences, {structure.rows} items")
-    plain = data.detach()
     form = (lead[1], side) if kind == "Masked" else (lead[0],) if kind == "Padded" else ()
-    return KINDS[kind]._sealed(plain if plain.is_contiguous() else plain.contiguous(), structure, *form)
+    return KINDS[kind]._sealed(data.contiguous(), structure, *form)
 
 
-Read: TypeAlias = Callable[[Given], Any]
+def called(call: Call, how: Callable[..., Any], tensors: Sequence[Tensor], sizes: Sizes) -> Any:
+    """Call a function, `how` that is done, with the arguments that the tensors hold."""
 
+    def value(given: Given) -> Any:
+        tag, what = given[:2]
+        if tag in ("list", "tuple"):
+            return (list if tag == "list" else tuple)(map(value, what))
+        if tag in ("batch", "array"):
+            data = tensors[what].detach().contiguous()
+            if tag == "array":
+                return data.cpu().numpy() if given[4] else data
+            _, _, _, _, kind, side, host = given
+            return batch_over(kind, side, data, structure_over(tensors[call.data + host]))
+        if tag == "dtype":
+            return getattr(torch, what)
+        if tag == "size":
+            return int(sizes[what])
+        return KINDS[what] if tag == "kind" else float(what) if tag == "float" else what
 
-def value(given: Given, batch: Read, array: Read, sizes: Sizes) -> Any:
-    """An argument of the call, of which `batch` and `array` give those that hold tensors."""
-    tag, what = given[:2]
-    if tag in ("list", "tuple"):
-        return (list if tag == "list" else tuple)([value(part, batch, array, sizes) for part in what])
-    if tag in ("batch", "array"):
-        return batch(given) if tag == "batch" else array(given)
-    if tag == "dtype":
-        return getattr(torch, what)
-    if tag == "size":
-        return int(sizes[what])
-    return KINDS[what] if tag == "kind" else float(what) if tag == "float" else what
-
-
-def arguments(call: Parsed, batch: Read, array: Read, sizes: Sizes) -> tuple[Arguments, dict[str, Any]]:
-    """The arguments of the call."""
-    args = tuple([value(given, batch, array, sizes) for given in call.args])
-    return args, {name: value(given, batch, array, sizes) for name, given in call.options.items()}
-
-
-def given_to(call: Parsed, tensors: Sequence[Tensor], sizes: Sizes) -> tuple[Arguments, dict[str, Any]]:
-    """The arguments of the call, of these tensors."""
-
-    def batch(given: Given) -> Encoding:
-        _, kind, side, place, host, *_ = given
-        return batch_over(kind, side, tensors[place], structure_over(tensors[call.data + host]))
-
-    def array(given: Given) -> Any:
-        plain = tensors[given[1]].detach().contiguous()
-        return plain.cpu().numpy() if given[2] else plain
-
-    return arguments(call, batch, array, sizes)
+    with torch.autocast(tensors[0].device.type, enabled=call.cast):
+        options = {name: value(given) for name, given in call.options.items()}
+        return how(*map(value, call.args), **options)
 
 
 def parts_of(y: Any) -> Sequence[Any]:
@@ -199,39 +177,49 @@ def parts_of(y: Any) -> Sequence[Any]:
 # --- what a call gives ------------------------------------------------------------------------------------------------
 
 
-def part_of(call: Parsed, y: Any, structure: Structure) -> Part:
-    """Describe a result; TypeError for what a graph cannot hold."""
-    if isinstance(y, torch.Tensor) and y.dim() and (call.rule != "rows" or y.shape[0] == structure.n):
-        return Part("", "right", y.dtype, tuple(y.shape[1:]))
-    if type(y).__name__ in KINDS and (call.rule != "same" or y._structure.same_lengths(structure)):
-        return Part(type(y).__name__, getattr(y, "side", "right"), y.dtype, y.item_shape)
-    raise TRACED(f"no graph holds what {call.name} gives")
+def measures(structure: Structure) -> dict[str, int]:
+    """The numbers that an axis may be as long as; those of a rectangle are one more."""
+    n, longest = structure.n, structure.longest
+    return {"n": n, "ends": n + 1, "rows": structure.rows, "longest": longest, "width": longest + 1}
 
 
-def trial(call: Parsed, lengths: list[int]) -> Result:
-    """Find what a call gives on a small batch, and how many tensors have a gradient."""
-    structure = Structure.of_lengths(np.array(lengths))
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def trial(call: Call, whole: int, structure: Structure) -> Result:
+    """Find what a call gives on a small batch of one number, and what has a gradient; TypeError for other things."""
     n, width = structure.n, structure.longest + 1
     leads = {"Masked": (n, width), "Padded": (width, n)}
-
-    def batch(given: Given) -> Encoding:
-        _, kind, side, *_, dtype, item = given
-        data = torch.zeros(leads.get(kind, (structure.rows,)) + item, dtype=getattr(torch, dtype))
-        return batch_over(kind, side, data, structure)
-
-    def array(given: Given) -> Any:
-        *_, numpy, dtype, shape = given
-        made = torch.zeros([n if size < 0 else size for size in shape], dtype=getattr(torch, dtype))
-        return made.numpy() if numpy else made
-
-    args, options = arguments(call, batch, array, [width] * 16)
-    y = function(call.name)(*args, **options)
-    try:
-        again, pull = vjp(function(call.name), *args, **options)
-        gradients = len(leaves(pull(rebuild(again, [torch.zeros_like(leaf) for leaf in leaves(again)]))))
+    tensors = [torch.from_numpy(structure.offsets.copy())] * (2 * call.data)  # as many batches as tensors, at most
+    for _, place, dtype, shape, kind, *_ in within((*call.args, *call.options.values()), "batch", "array"):
+        lead = leads.get(kind, (structure.rows,)) if kind in KINDS else ()
+        sizes = [n if size < 0 else size for size in (*lead, *shape)]
+        tensors[place] = torch.full(sizes, 0 if "float" in dtype else whole, dtype=getattr(torch, dtype))
+    work = function(call.name)
+    y = called(call, work, tensors, [width] * 16)
+    parts = []
+    for part in parts_of(y):
+        known = type(part).__name__ in KINDS
+        if known and (STRUCTURES[call.name] != "same" or part._structure.same_lengths(structure)):
+            side = getattr(part, "side", "right")
+            parts.append(Part(type(part).__name__, side, not call.keeps, part.dtype, part.item_shape))
+        elif isinstance(part, torch.Tensor):
+            parts.append(Part("", "right", False, part.dtype, tuple(part.shape)))
+        else:
+            raise TRACED(f"no graph holds what {call.name} gives")
+    try:  # the pullback wants gradients of what came with it
+        again, pull = called(call, functools.partial(vjp, work), tensors, [width] * 16)
+        dxs = leaves(pull(rebuild(again, list(map(torch.zeros_like, leaves(again))))))
     except (TypeError, SeqFormatError, AttributeError, KeyError):  # there is no rule, or not for this dtype
-        gradients = 0
-    return Result(tuple([part_of(call, part, structure) for part in parts_of(y)]), type(y) is tuple, gradients)
+        dxs = []
+    rest = iter(range(call.data))  # gradients come in the order of what they are for
+    places = [next((k for k in rest if alike(dx, tensors[k])), -1) for dx in dxs]
+    if -1 in places:
+        raise TRACED(f"no graph knows what the gradients of {call.name} are for")
+    return Result(tuple(parts), type(y) is tuple, tuple(places))
+
+
+def alike(x: Tensor, y: Tensor) -> bool:
+    """Ask: are they of one shape, dtype and layout?"""
+    return x.shape == y.shape and x.dtype is y.dtype and x.layout is y.layout
 
 
 @functools.lru_cache(1024)
@@ -241,29 +229,32 @@ def result_of(text: str) -> Result:
     In a thread of its own: what PyTorch does to tensors while it traces a program it does in the thread that traces.
     """
     call = parsed(text)
-    found: list[Any] = []
-
-    def work() -> None:
+    structures = [Structure.of_lengths(np.array(lengths)) for lengths in ([2, 3, 1], [4, 1, 2, 6])]
+    with ThreadPoolExecutor(1) as pool:
         try:
-            with torch.no_grad():
-                found.extend([trial(call, lengths) for lengths in ([2, 3, 1], [4, 1, 2, 6])])
-        except Exception as error:
-            found.append(error)
+            one, two = pool.map(functools.partial(trial, call, 0), structures)
+        except Exception:  # some integers must not be 0
+            one, two = pool.map(functools.partial(trial, call, 1), structures)
+    first, second = map(measures, structures)
+    names = {(first[name], second[name]): name for name in first}
+    parts = []
+    for p, q in zip(one.parts, two.parts, strict=True):
+        if p[:3] != q[:3] or len(p.axes) != len(q.axes):
+            raise TRACED(f"what {call.name} gives depends on the lengths")
+        axes = [a if a == b else names.get((a, b)) for a, b in zip(p.axes, q.axes, strict=True)]
+        parts.append(p._replace(axes=tuple(axes)))
+    return Result(tuple(parts), one.several, one.gradients)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(found[-1], Exception):
-        raise found[-1]
-    one: Result
-    one, two = found
-    if [part[:3] for part in one.parts] != [part[:3] for part in two.parts]:
-        raise TRACED(f"what {call.name} gives depends on the lengths")
-    items = [
-        tuple([a if a == b else None for a, b in zip(p.item, q.item, strict=True)])
-        for p, q in zip(one.parts, two.parts, strict=True)
-    ]
-    return one._replace(parts=tuple([p._replace(item=item) for p, item in zip(one.parts, items, strict=True)]))
+
+def asked(text: str) -> tuple[str, ...]:
+    """The measures that no shape tells: they come with the call, behind its own sizes."""
+    call, needed = parsed(text), set()
+    rectangle = call.model is not None and call.model[4] in ("Masked", "Padded")
+    for part in result_of(text).parts:
+        needed |= {axis for axis in part.axes if axis == "longest" or (axis == "rows" and rectangle)}
+        if call.keeps and rectangle and part.kind in ("Ragged", "Packed"):
+            needed.add("rows")
+    return tuple(sorted(map(str, needed)))
 
 
 # --- the operators ----------------------------------------------------------------------------------------------------
@@ -272,92 +263,77 @@ def result_of(text: str) -> Result:
 def call_real(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
     """The values."""
     call = parsed(text)
-    args, options = given_to(call, tensors, sizes)
     outputs: list[Tensor] = []
-    for y in parts_of(function(call.name)(*args, **options)):
-        outputs.append(y.data if isinstance(y, Encoding) else y)
-        if isinstance(y, Encoding) and not call.keeps:
-            outputs.append(torch.from_numpy(y._structure.offsets.copy()))
-        elif isinstance(y, Encoding) and not y._structure.same_lengths(
-            args[0 if call.rule == "same" else 1]._structure
-        ):
+    parts = parts_of(called(call, function(call.name), tensors, sizes))
+    for part, about in zip(parts, result_of(text).parts, strict=True):
+        outputs.append(part.data if about.kind else part)
+        if about.new:
+            outputs.append(torch.from_numpy(part._structure.offsets.copy()))
+        elif about.kind and not part._structure.same_lengths(structure_over(tensors[call.data + call.model[6]])):
             raise CHANGED(f"{call.name} has changed the lengths of the sequences, which a graph relies on")
-    given = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    seen: list[Tensor] = []
-    for output in outputs:  # an operator gives nothing that it was given, nor one tensor twice
+    return _own(outputs, tensors)
+
+
+def _own(outputs: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
+    """The same, no one in memory of what an operator was given, and no two in one: PyTorch wants it so."""
+    taken = {tensor.untyped_storage().data_ptr() for tensor in given}
+    own: list[Tensor] = []
+    for output in outputs:
         place = output.untyped_storage().data_ptr()
-        seen.append(output.clone() if place in given else output.detach())
-        given.add(place)
-    return seen
+        own.append(output.clone() if place in taken else output.detach())
+        taken.add(place)
+    return own
 
 
 def call_fake(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
     """The shapes."""
-    call = parsed(text)
+    call, names = parsed(text), asked(text)
+    unknown = torch.library.get_ctx().new_dynamic_size
+    known: dict[Axis, Any] = dict(zip(names, sizes[len(sizes) - len(names) :], strict=True))
+    if call.model is not None:
+        _, place, _, _, kind, _, host = call.model
+        shape, ends = tensors[place].shape, tensors[call.data + host].shape[0]
+        known |= {"n": ends - 1, "ends": ends}
+        known |= {"rows": shape[0]} if KINDS[kind]._lead == 1 else {"width": shape[kind == "Masked"]}
+    of_batch = dict(known)  # axes of batches that are given: as many rows have all results of one call
+    if not call.keeps:
+        of_batch = {"ends": known["ends"]} if STRUCTURES[call.name] == "lengths" and "ends" in known else {}
+    elif "width" in call.options:
+        multiple = call.options.get("multiple_of", ("is", 1))[1]
+        of_batch["width"] = (sizes[call.options["width"][1]] + multiple - 1) // multiple * multiple
     outputs = []
-    fresh: dict[str, Any] = {}  # as many rows have the results of one call
-
-    def unknown(name: str) -> Any:
-        if name not in fresh:
-            fresh[name] = torch.library.get_ctx().new_dynamic_size()
-        return fresh[name]
-
     for part in result_of(text).parts:
-        lead = _kept(call, part, tensors, sizes, unknown) if call.keeps and part.kind else None
-        if lead is None and call.rule == "rows" and call.model is not None:
-            lead = [tensors[call.data + call.model[4]].shape[0] - 1]
-        if lead is None:
-            first = call.args[0]
-            while first[0] in ("list", "tuple"):
-                first = first[1][0]
-            alike = call.rule == "lengths" and first[0] == "batch"
-            ends = tensors[call.data + first[4]].shape[0] if alike else unknown("offsets")
-            lead = [unknown("width"), ends - 1] if part.kind in ("Masked", "Padded") else [unknown("rows")]
+        lead: list[Any] = []
+        if part.kind:
+            flat = part.kind in ("Ragged", "Packed")
+            for name in ("rows", "ends") if flat else ("width", "ends"):
+                of_batch[name] = of_batch[name] if name in of_batch else unknown(min=int(name == "ends"))
+            lead = [of_batch["rows"]] if flat else [of_batch["width"], of_batch["ends"] - 1]
             lead = lead[::-1] if part.kind == "Masked" else lead
-        item = [torch.library.get_ctx().new_dynamic_size() if size is None else size for size in part.item]
+        item = [axis if isinstance(axis, int) else known[axis] if axis in known else unknown() for axis in part.axes]
         outputs.append(torch.empty([*lead, *item], dtype=part.dtype, device=tensors[0].device))
-        if part.kind and not call.keeps:
-            outputs.append(torch.empty(ends, dtype=torch.int64, device="cpu"))
+        if part.new:
+            outputs.append(torch.empty(of_batch["ends"], dtype=torch.int64, device="cpu"))
     return outputs
 
 
-def _kept(call: Parsed, part: Part, tensors: Sequence[Tensor], sizes: Sizes, unknown: Callable[[str], Any]) -> Any:
-    """The axes before those of an item, of a result with the structure of an argument."""
-    assert call.model is not None
-    _, kind, _, place, host, count, *_ = call.model
-    given, n = tensors[place], tensors[call.data + host].shape[0] - 1
-    if part.kind == kind and "width" not in call.options:
-        return list(given.shape[: KINDS[kind]._lead])
-    if part.kind in ("Ragged", "Packed"):
-        return [given.shape[0] if kind in ("Ragged", "Packed") else sizes[count] if count >= 0 else unknown("rows")]
-    width = sizes[call.options["width"][1]] if "width" in call.options else unknown("width")
-    multiple = call.options.get("multiple_of", ("is", 1))[1]
-    width = (width + multiple - 1) // multiple * multiple
-    return [n, width] if part.kind == "Masked" else [width, n]
-
-
 def pullback_real(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
-    """The gradients of the first tensors."""
+    """The gradients of the tensors that have one."""
     call = parsed(text)
-    args, options = given_to(call, tensors, sizes)
-    y, pull = vjp(function(call.name), *args, **options)
-    given = iter(gradients)
-    dys = []
-    for part in parts_of(y):
-        gradient = next(given)
-        numbers = gradient.is_floating_point() or gradient.is_complex()
-        dys.append(gradient.detach().contiguous() if numbers else leaves(part)[0])
-        if isinstance(part, Encoding) and not call.keeps:
+    y, pull = called(call, functools.partial(vjp, function(call.name)), tensors, sizes)
+    given, dys = iter(gradients), []
+    for part, about in zip(leaves(y), result_of(text).parts, strict=True):
+        dy = next(given)
+        dys.append(dy.detach().contiguous() if dy.is_floating_point() or dy.is_complex() else part)
+        if about.new:
             next(given)  # of the offsets
-    found = leaves(pull(rebuild(y, dys)))
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*tensors, *gradients)}
-    return [dx.clone() if dx.untyped_storage().data_ptr() in own else dx for dx in found]
+    return _own(leaves(pull(rebuild(y, dys))), (*tensors, *gradients))
 
 
 def pullback_fake(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:  # noqa: ARG001
     """Their shapes."""
-    firsts = tensors[: result_of(text).gradients]
-    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in firsts]
+    own = [tensors[k] for k in result_of(text).gradients]
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in own]
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: ARG001
@@ -368,13 +344,12 @@ def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: AR
 
 def backward(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Any, ...]:
     """The gradients, None where there are none."""
-    tensors = list(ctx.saved_tensors)
-    count = result_of(ctx.text).gradients
+    tensors, places = list(ctx.saved_tensors), result_of(ctx.text).gradients
     found: list[Any] = [None] * len(tensors)
-    if count:
+    if places:
         made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text)
-        floats = [x.is_floating_point() or x.is_complex() for x in tensors]
-        found[:count] = [dx if floats[k] else None for k, dx in enumerate(made)]
+        for k, dx in zip(places, made, strict=True):
+            found[k] = dx if tensors[k].is_floating_point() or tensors[k].is_complex() else None
     return found, None if len(ctx.sizes) else [], None  # a list without numbers counts as one of tensors
 
 
@@ -399,16 +374,6 @@ def offsets_fake(lengths: Tensor, rows: int, n: int = -1, width: int = -1) -> Te
     return torch.empty(lengths.shape[0] + 1, dtype=torch.int64, device="cpu")
 
 
-def lengths_real(offsets: Tensor) -> Tensor:
-    """Lengths of the sequences between offsets, of which the graph may not know how many there are."""
-    return offsets.diff()
-
-
-def lengths_fake(offsets: Tensor) -> Tensor:
-    """Their shape."""
-    return torch.empty(offsets.shape[0] - 1, dtype=torch.int64, device="cpu")
-
-
 def room_real(offsets: Tensor, least: int) -> Tensor:
     """A tensor without items, as long as the longest sequence is, and `least` at least."""
     longest = int(offsets.diff().max()) if offsets.shape[0] > 1 else 0
@@ -420,22 +385,18 @@ def room_fake(offsets: Tensor, least: int) -> Tensor:  # noqa: ARG001
     return torch.empty((torch.library.get_ctx().new_dynamic_size(min=least), 0), device="cpu")
 
 
-LIBRARY = torch.library.Library("seqformats", "DEF")
-for schema in (
-    "call(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]",
-    "pullback(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
-    "offsets(Tensor lengths, SymInt rows, SymInt n=-1, SymInt width=-1) -> Tensor",
-    "lengths(Tensor offsets) -> Tensor",
-    "room(Tensor offsets, int least) -> Tensor",
+for _name, _schema, _real, _fake in (
+    ("call", "(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]", call_real, call_fake),
+    (
+        "pullback",
+        "(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
+        pullback_real,
+        pullback_fake,
+    ),
+    ("offsets", "(Tensor lengths, SymInt rows, SymInt n=-1, SymInt width=-1) -> Tensor", offsets_real, offsets_fake),
+    ("room", "(Tensor offsets, int least) -> Tensor", room_real, room_fake),
 ):
-    LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-for name, real, fake in (
-    ("call", call_real, call_fake),
-    ("pullback", pullback_real, pullback_fake),
-    ("offsets", offsets_real, offsets_fake),
-    ("lengths", lengths_real, lengths_fake),
-    ("room", room_real, room_fake),
-):
-    LIBRARY.impl(name, real, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"seqformats::{name}", fake, lib=LIBRARY)
-torch.library.register_autograd("seqformats::call", backward, setup_context=keep, lib=LIBRARY)
+    _operator = torch.library.custom_op(f"seqformats::{_name}", _real, mutates_args=(), schema=_schema)
+    _operator.register_fake(_fake)
+    if _name == "call":
+        _operator.register_autograd(backward, setup_context=keep)

@@ -24,11 +24,7 @@ ENDS = (
 
 def refuse(why: str) -> Callable[[], Any]:
     """Make a function that ends the graph, and says why."""
-
-    def nothing() -> None:
-        return None
-
-    stop: Callable[[], Any] = torch.compiler.disable(nothing, reason=ENDS.format(why))
+    stop: Callable[[], Any] = torch.compiler.disable(lambda: None, reason=ENDS.format(why))
     return stop
 
 
@@ -45,7 +41,10 @@ def enter(*args: Any, outside: Callable[..., Any], **options: Any) -> Any:
 
 @functools.cache
 def _entrance(free: int) -> types.CodeType:
-    """The code of `enter` with so many variables of a scope around it, since a function keeps as many as it has."""
+    """Compile `enter` with so many variables of a scope around it, since a function keeps as many as it has.
+
+    ``enter.__code__.replace(co_freevars=...)`` would not do: who reads the locals of such a frame ends the process.
+    """
     if not free:
         return enter.__code__
     names = ", ".join([f"name_{k}" for k in range(free)])
@@ -61,19 +60,18 @@ def leave_alone(
     function: Any, version: Callable[..., Any] | None = None, after: Callable[[Any], Any] | None = None
 ) -> None:
     """Let the compiler leave a function alone, or read `version` in its place; what it gives goes through `after`."""
-    if function.__code__.co_name == enter.__name__:
+    code = function.__code__
+    if code.co_name == enter.__name__:
         return
-    copy = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    copy: Any = functools.update_wrapper(
+        types.FunctionType(code, function.__globals__, "", function.__defaults__, function.__closure__), function
     )
     copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
-    copy.__annotations__ = function.__annotations__
+    copy.__dict__ = dict(vars(function))
     work = copy if after is None else functools.wraps(copy)(lambda *args, **options: after(copy(*args, **options)))
     outside = torch.compiler.disable(work, reason=ENDS.format(f"{function.__qualname__}(...)"))
     function.__wrapped__ = copy  # its signature, for who asks
-    free = function.__code__.co_freevars  # as many as before, though nothing asks for them
-    function.__code__ = _entrance(len(free))
+    function.__code__ = _entrance(len(code.co_freevars))
     function.__defaults__ = None
     function.__kwdefaults__ = {"outside": outside}
     if version is not None:
