@@ -55,8 +55,8 @@ MUTATIONS = [
         "long sums in blocks",
         "kernel",
         "kernels/softmax_rows.py",
-        "    if length > 64:\n        total = rounded(blocks, total)",
-        "    if length > 128:\n        total = rounded(blocks, total)",
+        "    if length > 64:\n        total = p.rounded(blocks, total)",
+        "    if length > 128:\n        total = p.rounded(blocks, total)",
         ("kernels/test_precision.py", "operations/test_sequence.py"),
     ),
     Mutation(
@@ -95,7 +95,7 @@ MUTATIONS = [
         "ties on a GPU",
         "kernel",
         "kernels/argmax_rows.py",
-        " or (places[other] < places[own] and not beyond(a, b, least)):",
+        " or (places[other] < places[own] and not p.beyond(a, b, least)):",
         ":",
         ("launch/test_cuda.py::test_the_first_of_equal_items_as_it_is_compiled", "operations/test_order.py"),
     ),
@@ -120,17 +120,17 @@ MUTATIONS = [
         "the conjugate in a product",
         "gradient",
         "kernels/prod_back.py",
-        "        store(out, d, load(out, d, count, out) * after)\n"
-        "        after = after * conjugated(load(y, d, count, out))\n",
-        "        store(out, d, load(out, d, count, out) * after)\n        after = after * load(y, d, count, out)\n",
+        "        p.store(out, d, p.load(out, d, count, out) * after)\n"
+        "        after = after * p.conjugated(p.load(y, d, count, out))\n",
+        "        p.store(out, d, p.load(out, d, count, out) * after)\n        after = after * p.load(y, d, count, out)\n",
         ("operations/test_reduce.py", "gradients/test_grad.py"),
     ),
     Mutation(
         "twice the distance from the mean",
         "gradient",
         "kernels/var_back.py",
-        "        factor = (factor + factor) / each(blocks, divisor, count)\n",
-        "        factor = factor / each(blocks, divisor, count)\n",
+        "        factor = (factor + factor) / p.each(blocks, divisor, count)\n",
+        "        factor = factor / p.each(blocks, divisor, count)\n",
         ("operations/test_moments.py", "operations/test_reduce.py", "gradients/test_grad.py"),
     ),
     Mutation(
@@ -146,8 +146,8 @@ MUTATIONS = [
         "windows at the end",
         "gradient",
         "kernels/window_back.py",
-        "                for q in range(at_least(t + before - length + 1, 0), at_most(count, t + before + 1)):\n",
-        "                for q in range(at_least(t + before - length + 2, 0), at_most(count, t + before + 1)):\n",
+        "                for q in range(p.at_least(t + before - length + 1, 0), p.at_most(count, t + before + 1)):\n",
+        "                for q in range(p.at_least(t + before - length + 2, 0), p.at_most(count, t + before + 1)):\n",
         ("operations/test_sequence.py",),
     ),
     # --- wrappers ---
