@@ -27,7 +27,7 @@ def mask_mod_of(numbers: Tensor, left: int | None, right: int | None, known: Ten
     return mask_mod
 
 
-def score_mod_of(places: Tensor, softcap: float | None, bias: Tensor | None) -> Any:
+def score_mod_of(places: Tensor, softcap: Tensor | None, bias: Tensor | None) -> Any:
     """Make the function that changes scores: by a soft cap, and a bias by `places` in sequences, or slopes."""
 
     def score_mod(score: Tensor, batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001

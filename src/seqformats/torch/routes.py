@@ -259,8 +259,11 @@ def _score_mod(q: Ragged[Any], softcap: float | None, bias: Tensor | None) -> Ca
     """The change of a score that FlexAttention is given; None where there is none."""
     if softcap is None and bias is None:
         return None
-    places = importlib.import_module("torch").as_tensor(position_ids(q)).to(q.data.device)
-    made: Callable[..., Tensor] = score_mod_of(places, softcap, bias)
+    torch = importlib.import_module("torch")
+    places = torch.as_tensor(position_ids(q)).to(q.data.device)
+    # a second number would be a symbol, which FlexAttention takes for no argument from PyTorch 2.15 on
+    cap = None if softcap is None else torch.tensor(softcap, dtype=torch.float32, device=q.data.device)
+    made: Callable[..., Tensor] = score_mod_of(places, cap, bias)
     return made
 
 

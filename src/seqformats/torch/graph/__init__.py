@@ -38,7 +38,7 @@ def entrances() -> Iterator[Any]:
     for module in (seqformats, seqformats.rl, seqformats.ctc, seqformats.beam, seqformats.torch):
         for found in [getattr(module, name) for name in module.__all__]:
             if inspect.isclass(found) and not issubclass(found, Exception):
-                yield from [x for x in functions_of(found) if x.__name__ != "__len__"]  # which the compiler follows
+                yield from [x for x in functions_of(found) if x.__name__ not in ("__len__", *batches.FOLLOWED)]
             yield found
     yield from registry.gradients()  # operations that callers have made are among them
     yield from (_with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)

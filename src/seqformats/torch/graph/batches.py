@@ -223,21 +223,22 @@ def _view(kind: Any, name: str) -> Callable[[Any], Any]:
     return view
 
 
+FOLLOWED = ("item_shape", "dtype", "rows", "max_length", "device")
+"""Names of what the compiler has in versions of its own in a graph, and may follow elsewhere."""
+
+
 def register() -> None:
     """Tell the compiler, once."""
     Structure.graph_offsets = property(_Tensor().__getitem__)  # type: ignore[attr-defined]
-    read = {vars(owner)[name].fget: name for owner, name in OWNED}
+    leave_alone(vars(Ragged)["offsets"].fget, ATTRIBUTES["offsets"], alone)
+    leave_alone(vars(Masked)["mask"].fget, ATTRIBUTES["mask"])
+    for name in FOLLOWED:
+        torch.compiler.substitute_in_graph(vars(Encoding)[name].fget, skip_signature_check=True)(ATTRIBUTES[name])
     for kind in GRAPHED:
         kind.__getattr__ = late  # type: ignore[union-attr]
         for name in ("lengths", "indices", "size_at_t") if kind._by_steps else ("lengths",):
-            read[_view(kind, name)] = name
-    for function, name in read.items():
-        leave_alone(function, ATTRIBUTES[name], alone if name == "offsets" else None)
+            leave_alone(_view(kind, name), ATTRIBUTES[name])
     for built in (Ragged, Masked):
         leave_alone(built.__init__, construct)
         built.__new__ = staticmethod(new)  # type: ignore[assignment]
     torch.compiler.substitute_in_graph(empty, skip_signature_check=True)(empty_in_graph)
-
-
-OWNED: tuple[tuple[type[Any], str], ...] = ((Ragged, "offsets"), (Masked, "mask"))
-OWNED += tuple([(Encoding, name) for name in ("item_shape", "dtype", "rows", "max_length", "device")])

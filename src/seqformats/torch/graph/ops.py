@@ -14,6 +14,7 @@ their offsets with them, and sizes that are not known before the graph runs.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -163,7 +164,9 @@ def called(call: Call, how: Callable[..., Any], tensors: Sequence[Tensor], sizes
             return int(sizes[what])
         return KINDS[what] if tag == "kind" else float(what) if tag == "float" else what
 
-    with torch.autocast(tensors[0].device.type, enabled=call.cast):
+    device = tensors[0].device.type
+    alike = torch.is_autocast_enabled(device) == call.cast
+    with contextlib.nullcontext() if alike else torch.autocast(device, enabled=call.cast):
         options = {name: value(given) for name, given in call.options.items()}
         return how(*map(value, call.args), **options)
 
@@ -385,6 +388,7 @@ def room_fake(offsets: Tensor, least: int) -> Tensor:  # noqa: ARG001
     return torch.empty((torch.library.get_ctx().new_dynamic_size(min=least), 0), device="cpu")
 
 
+LIBRARY = torch.library.Library("seqformats", "DEF")  # `custom_op` checks more, and longer, with each call
 for _name, _schema, _real, _fake in (
     ("call", "(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]", call_real, call_fake),
     (
@@ -396,7 +400,7 @@ for _name, _schema, _real, _fake in (
     ("offsets", "(Tensor lengths, SymInt rows, SymInt n=-1, SymInt width=-1) -> Tensor", offsets_real, offsets_fake),
     ("room", "(Tensor offsets, int least) -> Tensor", room_real, room_fake),
 ):
-    _operator = torch.library.custom_op(f"seqformats::{_name}", _real, mutates_args=(), schema=_schema)
-    _operator.register_fake(_fake)
-    if _name == "call":
-        _operator.register_autograd(backward, setup_context=keep)
+    LIBRARY.define(_name + _schema, tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.impl(_name, _real, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"seqformats::{_name}", _fake, lib=LIBRARY)
+torch.library.register_autograd("seqformats::call", backward, setup_context=keep, lib=LIBRARY)
