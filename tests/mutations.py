@@ -122,7 +122,8 @@ MUTATIONS = [
         "kernels/prod_back.py",
         "        p.store(out, d, p.load(out, d, count, out) * after)\n"
         "        after = after * p.conjugated(p.load(y, d, count, out))\n",
-        "        p.store(out, d, p.load(out, d, count, out) * after)\n        after = after * p.load(y, d, count, out)\n",
+        "        p.store(out, d, p.load(out, d, count, out) * after)\n"
+        "        after = after * p.load(y, d, count, out)\n",
         ("operations/test_reduce.py", "gradients/test_grad.py"),
     ),
     Mutation(
