@@ -42,7 +42,7 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 # What becomes of the structure.  "same": a batch that is given has that of the first argument, "like": that of the
 # second; "lengths": as many sequences, of other lengths; "new": neither.  The last rule is for arrays.
 _NAMES = {
-    "same": "argsort astype attention conv convert cumsum ema ffill isin log_softmax merge_asof ngrams recurrence "
+    "same": "argsort attention conv convert cumsum ema ffill isin log_softmax merge_asof ngrams recurrence "
     "reverse rl.policy_loss rl.ratios rl.returns rl.traces rl.whiten run_starts shift shuffle softmax sort standardize "
     "window",
     "like": "convert_like expand_as gather searchsorted",
