@@ -98,7 +98,7 @@ def test_the_best_so_far_and_a_turn_have_room():
     text = (FOLDER / "best_of_groups.py").read_text(encoding="utf-8")
     (turn,) = map(int, re.findall(r"step = min\(threads, (\d+)\)", text))
     (kept,) = map(int, re.findall(r"if found > (\d+)", text))
-    (room,) = map(int, re.findall(r"keys = natural\(gpu.shared.array\((\d+),", text))
+    (room,) = map(int, re.findall(r"keys = p.natural\(gpu.shared.array\((\d+),", text))
     assert kept == candidates._FEW
     assert kept + turn <= room
     assert f"< {room - 4}:" in text

@@ -8,10 +8,10 @@ import sys
 import warnings
 
 import every_call
-import graph_calls
 import numpy as np
 import pytest
 from graph_calls import asking, assert_same, batch
+from graph_calls import one as of_one
 
 import seqformats as sf
 
@@ -502,7 +502,14 @@ def test_functions_of_items(kind, backend):
 
     def function(x):
         y = torch.exp(x / 30) / (x * x + 2.0) - sf.softmax(x)
-        return torch.where(y > 0.1, 2 * y, -y), sf.where(x > 4, x, 1.0), 1 / (x + 1), x != x
+        return (
+            torch.where(y > 0.1, 2 * y, -y),
+            sf.where(x > 4, x, 1.0),
+            1 / (x + 1),
+            x != x,
+            x.astype(torch.float64),
+            sf.astype(x, "float16"),
+        )
 
     compiled = torch.compile(function, fullgraph=True, backend=backend)
     for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6)):
@@ -543,7 +550,7 @@ ENDS = {
     "another structure": (lambda x: x + sf.Ragged(x.data, x.lengths), "item by item"),
     "pairs": (lambda x: sf.Pairs(x, x).two, "Pairs"),
     "prefix": (lambda x: sf.attention(x, x, x, causal=True, prefix=[0] * len(x)), "trials"),
-    "gae": (lambda x: sf.rl.gae(graph_calls.one(x), graph_calls.one(x)).advantages, "gae"),
+    "gae": (lambda x: sf.rl.gae(of_one(x), of_one(x)).advantages, "gae"),
     "index": (lambda x: x[1:], "getitem"),
     "chunk": (lambda x: sf.chunk(x, 2), "chunk"),
     "nested": (lambda x: x.to_nested(), "to_nested"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
-def put_four(x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int) -> None:
+def put_products(x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int) -> None:
     """Write the products of the item at `p` with the four at `rows`."""
     a, b, c, d = rows
     k = 0
@@ -90,9 +90,9 @@ def cpu(
                 p, q = (first + t) * deep, (first + last) * deep
                 rows = p, at_most(p + deep, q), at_most(p + 2 * deep, q), at_most(p + 3 * deep, q)
                 if count >= 4:
-                    put_four(x, y, out, r * deep, rows, place + t, deep)
+                    put_products(x, y, out, r * deep, rows, place + t, deep)
                 else:
-                    put_four(x, y, room, r * deep, rows, 0, deep)
+                    put_products(x, y, room, r * deep, rows, 0, deep)
                     for k in range(count):
                         out[place + k] = room[k]
                 t += 4

@@ -71,4 +71,4 @@ def cpu(
     return -1, unit + 1, room, powers, 4 * work, each_one
 
 
-KERNEL = p.KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu, takes=(("f8",),))

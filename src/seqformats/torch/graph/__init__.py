@@ -55,6 +55,7 @@ def register() -> None:
     leave_alone(Wrapper.call, functions.call_wrapped)
     leave_alone(map_one, functions.elementwise)
     leave_alone(map_two, functions.elementwise)
+    leave_alone(Arithmetic.astype, functions.astype)
     leave_alone(Arithmetic.__torch_function__.__func__, functions.torch_function)  # type: ignore[attr-defined]
     for found in [x for x in entrances() if inspect.isfunction(x) and x.__qualname__.split(".")[0] not in OPERATORS]:
         leave_alone(found, after=AFTER.get(found.__qualname__))

@@ -173,6 +173,14 @@ def expand(x: Traced, like: Traced, **options: Traced) -> Any:
     return call("expand", x, like, **options)
 
 
+def astype(x: Traced, dtype: Traced) -> Any:
+    """`seqformats.astype`, which casts padding too."""
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not held(x) or not isinstance(found, torch.dtype):
+        no_option()
+    return x if found is x.data.dtype else over(x, x.data.to(found))
+
+
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def of_items(function: Callable[..., Any]) -> bool:
     """Ask: is it a function of single items?"""
@@ -267,7 +275,9 @@ def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
 VERSIONS: dict[str, Callable[..., Any]] = {
     name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
 }
-VERSIONS.update({"convert": convert, "convert_like": convert_like, "expand": expand, "torch.varlen": varlen})
+VERSIONS.update(
+    {"astype": astype, "convert": convert, "convert_like": convert_like, "expand": expand, "torch.varlen": varlen}
+)
 VERSIONS["where"] = lambda mask, a, b: elementwise(torch.where, mask, a, b)
 VERSIONS["lengths"] = lambda x: lengths(x).numpy()  # an array of NumPy, as ever
 VERSIONS.update({f"with_{kind.lower()}": with_kind(KINDS[kind]) for kind in KINDS})

@@ -42,7 +42,7 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 # What becomes of the structure.  "same": a batch that is given has that of the first argument, "like": that of the
 # second; "lengths": as many sequences, of other lengths; "new": neither.  The last rule is for arrays.
 _NAMES = {
-    "same": "argsort astype attention conv convert cumsum ema ffill isin log_softmax merge_asof ngrams recurrence "
+    "same": "argsort attention conv convert cumsum ema ffill isin log_softmax merge_asof ngrams recurrence "
     "reverse rl.policy_loss rl.ratios rl.returns rl.traces rl.whiten run_starts shift shuffle softmax sort standardize "
     "window",
     "like": "convert_like expand_as gather searchsorted",
@@ -278,7 +278,7 @@ def call_real(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor
 
 
 def _own(outputs: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
-    """The same, no one in memory of what an operator was given, and no two in one: PyTorch wants it so."""
+    """Copy outputs that share memory with inputs or with each other: PyTorch allows neither."""
     taken = {tensor.untyped_storage().data_ptr() for tensor in given}
     own: list[Tensor] = []
     for output in outputs:
