@@ -32,7 +32,9 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
-def put_products(x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int) -> None:
+def put_products(
+    x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int
+) -> None:
     """Write the products of the item at `p` with the four at `rows`."""
     a, b, c, d = rows
     k = 0
