@@ -62,7 +62,7 @@ def test_devices_show_what_comes():
 def test_each_recipe_runs_alone():
     """Behind the imports that all share; and it is short."""
     imports, *recipes = blocks_of(DOCS / "cookbook.md")
-    assert len(recipes) == 10
+    assert len(recipes) == 18
     for recipe in recipes:
         assert recipe.count("\n") <= 30
         assert failures([imports, recipe]) == []
