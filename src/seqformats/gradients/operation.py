@@ -358,7 +358,10 @@ class Operation:
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:
         """The rule with options that have been checked."""
-        return lambda x, back: self.rule(x, *options) if back else (self.forward(x, *options), None)
+        return functools.partial(self._ruled, options)
+
+    def _ruled(self, options: tuple[Any, ...], x: Any, back: bool) -> tuple[Any, Pullback | None]:
+        return self.rule(x, *options) if back else (self.forward(x, *options), None)
 
     def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""

@@ -13,9 +13,9 @@ from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
-from ..formats.overlapping import in_place
+from ..formats.overlapping import Windows, in_place
 from ..formats.structure import Structure
-from ..gradients.operation import Operand, Operation, Pullback, operand
+from ..gradients.operation import Call, Operand, Operation, Pullback, operand
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, name_of
@@ -98,7 +98,6 @@ class Reduction(Operation):
         super().__init__(
             self._forward,
             self._rule,
-            check=self._check,
             second_order=second_order,
             has_gradient=bool(pullback or with_pullback),
             by_column=by_column,
@@ -113,24 +112,32 @@ class Reduction(Operation):
 
     def in_python(self, x: Batch, empty: Empty) -> Reduced:
         """Return the result without the fast path."""
-        windows = in_place(x)
-        if windows is not None:
-            self._check(windows, empty)
-            return over_levels(self.finished(self.values(windows), windows._structure, empty), cast(Encoding, x))
-        if empty is self.default and self.in_one_array:
-            batch = at_once(x, Ragged)  # None for all but bare lists
+        kind = type(x)
+        if kind is list or kind is tuple:
+            batch = at_once(x, Ragged) if empty is self.default and self.in_one_array else None
             if batch is not None:
                 return self.run(batch, empty)
+        elif empty is not self.default and issubclass(kind, Encoding):
+            self.check_empty(x, empty)
+        windows = in_place(x) if kind is Windows else None
+        if windows is not None:
+            return over_levels(self.finished(self.values(windows), windows._structure, empty), cast(Encoding, x))
         return cast(Reduced, super().in_python(x, empty))
+
+    def prepare(self, x: object, *options: Any) -> Call[Any]:
+        """Prepare the reduction as a `Call`."""
+        call = super().prepare(x, *options)
+        if options[0] is not self.default:
+            self.check_empty(call.operands, options[0])
+        return call
 
     def of(self, public: Callable[..., Reduced]) -> Reducer:  # type: ignore[override]
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
         return cast(Reducer, super().of(public))
 
-    def _check(self, x: Encoding, empty: Empty) -> tuple[Empty]:
-        if empty is not self.default:
-            check_empty(x._structure, empty, self.few)
-        return (empty,)
+    def check_empty(self, x: Any, empty: Empty) -> None:
+        """Check what is asked for empty sequences of an encoding."""
+        check_empty(x._structure, empty, self.few)
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
         values = self.values(x)
