@@ -281,6 +281,8 @@ def test_rows_between_sequences(pad, lengths):
     if sum(lengths):
         same(y, z)
         same(back(xs), there(xs))
+        apart = [np.repeat(x, 2, 1)[:, ::2] for x in xs]  # not contiguous
+        same(sf.thinc.with_array(api.Model("shift", shifted), pad=pad)(apart, True)[0], z)
     assert [len(x) for x in y] == lengths
 
 

@@ -18,7 +18,7 @@ from ..converters.convert import convert, no_encoding, relaid
 from ..converters.like import back_to
 from ..errors import RESULT, SHAPE, SLOPE
 from ..formats import Encoding, List, Padded, Ragged
-from ..formats.bare import as_encoding, is_list_of_arrays, read_list
+from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.rows import Source, lay_out
@@ -185,5 +185,7 @@ def over_data(y: Any, batch: Any) -> Any:
 
 def list_source(X: Any) -> Source | None:
     """The rows of a list of arrays; None for what is none, or has none."""
-    found = read_list(tuple(X)) if X else None
-    return None if found is None else Source(*found)
+    items = tuple(X) if X else ()
+    if not items or not is_list_of_arrays(items):
+        return None
+    return Source(*(read_list(items) or list_of(items)._read()))  # the latter for arrays that are not plain
