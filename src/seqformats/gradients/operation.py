@@ -16,7 +16,7 @@ from ..converters.like import in_kind_of
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
-from ..formats.leaves import Rule, autocast, calculated, cast_leaves, connected, settled, wants_grad, without_data
+from ..formats.leaves import autocast, calculated, cast_leaves, connected, settled, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -344,7 +344,7 @@ class Operation:
             return self.forward(x, *options)
         if not self.has_gradient:
             return calculated(lambda z: self.forward(z, *options), x)
-        return connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
+        return connected(functools.partial(self._ruled, options), x, self.second_order, by_column=self.by_column)
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """Prepare the operation as a `Call`."""
@@ -353,14 +353,11 @@ class Operation:
         if self.sums and batch.own._dtype in AUTOCAST:
             batch = to_be_summed(batch)
         own, result, gradient = batch
-        rule = self._rule_with(checked)
+        rule = functools.partial(self._ruled, checked)
         return Call(own, rule, result, gradient, self.second_order, self.by_column, self.has_gradient)
 
-    def _rule_with(self, options: tuple[Any, ...]) -> Rule:
-        """The rule with options that have been checked."""
-        return functools.partial(self._ruled, options)
-
     def _ruled(self, options: tuple[Any, ...], x: Any, back: bool) -> tuple[Any, Pullback | None]:
+        """The result with options that have been checked, and its pullback if it is wanted."""
         return self.rule(x, *options) if back else (self.forward(x, *options), None)
 
     def of(self, public: F) -> F:
