@@ -9,7 +9,7 @@ from .arrays import NUMPY, Array, library_of_type
 from .errors import BATCH
 
 WIDE = dict.fromkeys(("float16", "float32", "float64"), "float64")
-"""What Python's floats and ints hold, for the dtypes whose items are such."""
+"""Dtypes of Python's floats and ints, for the dtypes whose items these hold."""
 WIDE |= dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "int64")
 
 

@@ -25,7 +25,7 @@ from ..limits import remember
 Function: TypeAlias = Callable[..., Any]
 
 SMALL = 1 << 14
-"""So many numbers has a batch for which marks are kept."""
+"""Numbers in a batch up to which marks are kept."""
 _UFUNCS: dict[Function, tuple[np.ufunc, bool]] = {
     operator.abs: (np.absolute, False),
     operator.add: (np.add, False),
@@ -47,7 +47,7 @@ _UFUNCS: dict[Function, tuple[np.ufunc, bool]] = {
     operator.truediv: (np.true_divide, False),
     operator.xor: (np.bitwise_xor, False),
 }
-"""What NumPy calls for operators, and whether with its operands exchanged; powers are calculated in several ways."""
+"""NumPy's functions for operators, and whether operands are exchanged; powers are calculated in several ways."""
 _UFUNCS |= {function: (_UFUNCS[own][0], True) for function, own in REFLECTED.items() if own in _UFUNCS}
 _SMOOTH = {operator.add, operator.sub, operator.neg, operator.pos, operator.invert, operator.and_, operator.or_}
 _SMOOTH |= {operator.xor, operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
