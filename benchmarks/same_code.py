@@ -57,7 +57,7 @@ def pieces(names, every, ptx):
             if every or variant not in seen:
                 seen.add(variant)
                 function = spec.short if variant else spec.cuda
-                arguments = cubins.gpu.types.void(*[cubins.kind_of(word) for word in one])
+                arguments = cubins.types.void(*[cubins.kind_of(word) for word in one])
                 yield (
                     f"{name}{variant}<{text_of(one)}>",
                     lambda f=function, a=arguments: plain(cubins.ptx_of(f, a, (9, 0))),

@@ -381,6 +381,14 @@ def test_parts_of_kernels_import_nothing_above_them():
             assert above or not name.startswith(".."), f"{path.stem} imports {name}"
 
 
+def test_one_file_of_the_kernels_names_the_compiler_for_gpus():
+    """So that another can take its place; and a kernel says where each of its names is from."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (SOURCE / "kernels").rglob("*.py")}
+    named = r"from numba\.cuda|from numba import .*\bcuda\b|import_module\(\"numba\.cuda|import numba\.cuda"
+    assert {name for name, text in texts.items() if re.search(named, text)} == {"compiler"}
+    assert {name for name, text in texts.items() if "TYPE_CHECKING" in text} == set()
+
+
 def test_launch_imports_no_kernel():
     """But the launcher of CUDA, for the simulator."""
     for path in (SOURCE / "launch").glob("*.py"):

@@ -633,6 +633,29 @@ print({{(image.origin, image.data[:4]) for image in images}}, "numba" in sys.mod
     assert said("-c", use, SEQFORMATS_CACHE_DIR=str(tmp_path)) == "{('kept', b'\\x7fELF')} False\n"
 
 
+WITHOUT_COMPILER = """
+import sys
+sys.modules["numba.cuda"] = None
+import seqformats as sf
+from seqformats.kernels import mean_sums
+from seqformats.kernels.parts import gpu
+from seqformats.native import cubins
+assert gpu.gpu is None
+assert (gpu.better(1, 2, 0), gpu.greater(1.0, 2.0), gpu.bits_of(1.0)) == (2, 2.0, 0x3F800000)
+assert gpu.bound(mean_sums.cuda).__globals__["p"].zero_in is gpu.zero_in is gpu._zero_in
+try:
+    cubins.image_of("mean_sums", lambda: mean_sums.cuda, ("f8",), (9, 0), False)
+except sf.DeviceError as error:
+    print(error)
+"""
+
+
+@compiled_only
+def test_without_a_compiler_for_gpus_the_parts_of_kernels_are_plain_functions(tmp_path):
+    found = said("-c", WITHOUT_COMPILER, SEQFORMATS_CACHE_DIR=str(tmp_path))
+    assert found.startswith("the kernel mean_sums is not compiled yet for GPUs of compute capability 9.0, and numba")
+
+
 @compiled_only
 def test_what_the_command_refuses_of_gpus(tmp_path):
     pytest.importorskip("numba_cuda", reason="it compiles the kernels")

@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import DEVICE, DTYPE, said
-from ..kernels.parts.gpu import gpu, simulated
+from ..kernels.parts.compiler import gpu, need, simulated
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .known import to_host
 from .library import Array, DType, Library, Operand, Shape, device_name, size_of
 from .numpy import NUMPY
 
+need()
 DeviceArray: TypeAlias = Any  # numba.cuda's, of a package that need not be there
 
 

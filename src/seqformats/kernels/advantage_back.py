@@ -8,7 +8,7 @@ With g the gradient of the advantage of a step: ``g = dadvantage + dreturn + gam
 which is that of its reward, and of all rewards behind it that belong to it.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -31,10 +31,8 @@ from .parts import (
     unknown,
     with_lane,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, times, zero_in
+from .parts.device import first_unit, units_of_grid
+from .parts.names import gpu, item_in, number_in, times, zero_in
 
 
 class Run(NamedTuple):

@@ -13,7 +13,7 @@ lam * advantage``, and a return is an advantage plus the value.  Reference: Schu
 "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (2016), equation 16.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -35,10 +35,8 @@ from .parts import (
     unknown,
     with_lane,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, times, zero_in
+from .parts.device import first_unit, units_of_grid
+from .parts.names import gpu, item_in, number_in, times, zero_in
 
 
 class Run(NamedTuple):

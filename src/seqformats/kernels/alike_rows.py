@@ -6,7 +6,7 @@ empty sequence gives zeros.  Where `in_order` is 1, the items are in order alrea
 there are long sequences, see `SHORT`.  On the CPU columns are sorted in ``items (rows * width,)``, which nobody reads.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .parts import (
     CALCULATES,
@@ -26,10 +26,8 @@ from .parts import (
     shared,
     sort_columns,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import some_of
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from .parts.columns import some_of
+from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
 
 
 @shared

@@ -13,7 +13,7 @@ give the gradient.
 Chunks of `chunk` rows hand on their states as those of `recurrence_rows` do.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -35,9 +35,7 @@ from .parts import (
     store,
     unknown,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, natural, number_in, times, zero_in
+from .parts.names import gpu, item_in, natural, number_in, times, zero_in
 
 
 class Run(NamedTuple):

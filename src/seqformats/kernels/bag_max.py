@@ -6,7 +6,7 @@
 row 0 is read in its place.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,7 @@ from .parts import (
     store,
     unknown,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
 
 
 @shared

@@ -4,12 +4,8 @@ Row j of the result has the ids at ``order[cum[j]:cum[j + 1]]``, which are in th
 ``out``, whose rows are `width` numbers.  ``places (n * width,)`` are those that `bag_max` has written.
 """
 
-from typing import TYPE_CHECKING
-
 from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, pointer
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
 
 
 @compiled

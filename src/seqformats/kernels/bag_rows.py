@@ -10,7 +10,7 @@ Rows are added up one after the other, blocks of 32 of them in float64.  On the 
 half precision, see `parts.halves`; `weights` and `totals` are of the dtype in which is calculated.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,10 +38,8 @@ from .parts import (
     total,
     unknown,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import wide
+from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from .parts.names import wide
 
 
 class Bags(NamedTuple):

@@ -5,12 +5,10 @@ divisors are ``totals (n,)``, and ``shifts (n,)`` become the products of the mea
 Where a divisor is zero, so is the gradient.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from .parts.names import gpu
 
 
 @shared

@@ -4,8 +4,6 @@
 are the gradients of the bags, ``shifts (n,)`` what is taken off, and ``out`` has a number for each id.
 """
 
-from typing import TYPE_CHECKING
-
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -21,9 +19,7 @@ from .parts import (
     load,
     pointer,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from .parts.names import gpu, search
 
 
 @compiled

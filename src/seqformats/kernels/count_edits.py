@@ -15,7 +15,7 @@ Myers (1999), "A fast bit-vector algorithm for approximate string matching based
 whole sequences.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +43,7 @@ from .parts.edits import (
     trimmed,
     trimmed_behind,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from .parts.names import gpu
 
 
 @shared

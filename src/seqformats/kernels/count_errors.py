@@ -15,15 +15,13 @@ from the diagonal are, since there all ways with k edits lie; where it takes mor
 "Algorithms for approximate string matching").
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .parts import CALCULATES, Array, Integers, KernelSpec, Layout, at_least, at_most, compiled, locate, pointer, shared
 from .parts.edits import Part, fill_table, next_column, place_in_table, trimmed, trimmed_behind
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from .parts.names import gpu
 
 
 class Own(NamedTuple):

@@ -9,7 +9,7 @@ frame t holds NaN or +inf.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from .parts import (
     powers_of_any,
     shared,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import frame_powers
-    from .parts.gpu import gpu, ln
+from .parts.columns import frame_powers
+from .parts.names import gpu, ln
 
 
 @shared

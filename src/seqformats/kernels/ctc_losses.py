@@ -22,7 +22,7 @@ logarithms, as on CUDA, where the threads of a block share the places of a seque
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ctc.rows import LossGoals, LossOut, LossRoom
 from .parts import (
@@ -42,11 +42,9 @@ from .parts import (
     store,
 )
 from .parts import exp as exponential
+from .parts.columns import frame_powers
+from .parts.names import gpu, ln, natural
 from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, track_of
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import frame_powers
-    from .parts.gpu import gpu, ln, natural
 
 
 @in_lanes

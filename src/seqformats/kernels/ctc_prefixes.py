@@ -17,15 +17,11 @@ A prefix that was dropped and comes back is the same node, since longer ones may
 token, in a table with open addresses.
 """
 
-from typing import TYPE_CHECKING
-
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
 from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
+from .parts.names import gpu
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
 
 @compiled

@@ -4,15 +4,11 @@
 model says of it, see `parts.speech`.
 """
 
-from typing import TYPE_CHECKING
-
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech, Told
 from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
+from .parts.names import gpu
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
 
 @compiled

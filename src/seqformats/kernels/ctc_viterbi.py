@@ -9,7 +9,7 @@ of the sum).  Of two ways that are worth the same the one that comes from the ne
 """
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from .parts import (
     powers_of_any,
     shared,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import frame_powers
-    from .parts.gpu import gpu, ln
+from .parts.columns import frame_powers
+from .parts.names import gpu, ln
 
 
 class Step(NamedTuple):

@@ -5,8 +5,6 @@
 at a time: 16 numbers in lanes, then 4, then one by one, and the lanes of each are added in pairs.
 """
 
-from typing import TYPE_CHECKING
-
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -26,9 +24,7 @@ from .parts import (
     shared,
     store,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from .parts.names import gpu, search
 
 
 @shared

@@ -5,8 +5,6 @@
 of their products of gradient and slope.  ``like (0,)`` is of float64, in which these are added up.
 """
 
-from typing import TYPE_CHECKING
-
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -17,10 +15,8 @@ from .parts import (
     compiled,
     locate,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, item_in, natural, number_in, zero_in
+from .parts.columns import tree_sum
+from .parts.names import gpu, item_in, natural, number_in, zero_in
 
 
 @compiled

@@ -14,7 +14,7 @@ Optimization Algorithms" (2017), equation 7; Ye et al., "Mastering Complex Contr
 Learning" (2020), equation 5, for the limit; Zheng et al., "Group Sequence Policy Optimization" (2025) for the mean.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +29,8 @@ from .parts import (
     locate,
     shared,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import exp, gpu, item_in, natural, number_in, zero_in
+from .parts.columns import tree_sum
+from .parts.names import exp, gpu, item_in, natural, number_in, zero_in
 
 
 @shared

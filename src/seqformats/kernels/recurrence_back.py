@@ -10,7 +10,7 @@ state before is ``decay * g``.  To g comes ``dy`` of what was written of that st
 `recurrence_rows`, in the other order, and so is the way from one to the next.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -31,9 +31,7 @@ from .parts import (
     store,
     unknown,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, natural, number_in, times, zero_in
+from .parts.names import gpu, item_in, natural, number_in, times, zero_in
 
 
 class Run(NamedTuple):

@@ -16,7 +16,7 @@ one order of calculation, in which a thread may take a chunk each, and up to `ch
 Reference: Blelloch, "Prefix Sums and Their Applications" (1990), section 1.4.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -40,9 +40,7 @@ from .parts import (
     unknown,
     with_lane,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, natural, number_in, times, zero_in
+from .parts.names import gpu, item_in, natural, number_in, times, zero_in
 
 
 class Run(NamedTuple):

@@ -1,7 +1,5 @@
 """The gradients of `reward_rows`: ``doutcome (n,)`` and ``dkl``, laid out as ``dy``, or none where there was no kl."""
 
-from typing import TYPE_CHECKING
-
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -12,10 +10,8 @@ from .parts import (
     compiled,
     locate,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, zero_in
+from .parts.device import first_unit, units_of_grid
+from .parts.names import gpu, item_in, number_in, zero_in
 
 
 @compiled

@@ -4,8 +4,6 @@
 sequences in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
 """
 
-from typing import TYPE_CHECKING
-
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -16,10 +14,8 @@ from .parts import (
     compiled,
     locate,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, times, zero_in
+from .parts.device import first_unit, units_of_grid
+from .parts.names import gpu, item_in, number_in, times, zero_in
 
 
 @compiled

@@ -5,8 +5,6 @@ All else is as there.  With e the distances from the mean, s the deviation and f
 out.  Of given moments, which do not move with the items, ``dx = f * dy``.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .parts import (
@@ -19,10 +17,8 @@ from .parts import (
     compiled,
     locate,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, item_in, natural, number_in, sqrt, zero_in
+from .parts.columns import tree_sum
+from .parts.names import gpu, item_in, natural, number_in, sqrt, zero_in
 
 
 @compiled

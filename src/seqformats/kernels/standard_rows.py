@@ -11,8 +11,6 @@ There are two passes, and what is added up are differences from the first item t
 So do items that are too few for a deviation, or a mean of others.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .parts import (
@@ -25,10 +23,8 @@ from .parts import (
     compiled,
     locate,
 )
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import tree_sum
-    from .parts.gpu import gpu, item_in, natural, number_in, sqrt, zero_in
+from .parts.columns import tree_sum
+from .parts.names import gpu, item_in, natural, number_in, sqrt, zero_in
 
 
 @compiled

@@ -33,7 +33,8 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
 - `names`     names of what `gpu` has
-- `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
+- `compiler`  the one file that names the CUDA package, which it loads, so nothing here imports it
+- `gpu`       what kernels for CUDA share, made of that
 """
 
 from ...layout import Constants, Layout

@@ -4,28 +4,14 @@ As in `device`, what is special to CUDA is put among the globals before a functi
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...layout import SHORT
 from .code import Item
 from .common import Columns, beyond, item_at
+from .names import better, chosen, exp, gpu, greater, is_above, item_in, number_in, quick_exp, size_of, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
-
-if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
-    better: Any = None
-    chosen: Any = None
-    exp: Any = None
-    gpu: Any = None
-    greater: Any = None
-    is_above: Any = None
-    item_in: Any = None
-    number_in: Any = None
-    quick_exp: Any = None
-    size_of: Any = None
-    wide: Any = None
-    zero_in: Any = None
-
 
 LARGEST = 3.4028234663852886e38
 """The largest float32."""

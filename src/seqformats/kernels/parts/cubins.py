@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from ...layout import MOST_THREADS
 from ...native.signature import FOURS, Signature, Word, with_places
+from . import compiler
 from .building import word_of
-from .gpu import bound, gpu
+from .compiler import supported, types
+from .gpu import bound
 from .record import MOVES, KernelSpec, tuples
 
 _BOUND = f".maxntid {MOST_THREADS}, 1, 1"
@@ -39,7 +41,7 @@ def compiled(function: Callable[..., Any], signature: Signature, capability: tup
     newer = capability not in known
     if newer:
         capability = max([one for one in known if one <= capability], default=max(known))
-    arguments = gpu.types.void(*[kind_of(word) for word in signature])
+    arguments = types.void(*[kind_of(word) for word in signature])
     ptx, entry = named(ptx_of(function, arguments, capability), name)
     if newer:
         return Compiled(b"", ptx, "", entry)
@@ -54,17 +56,11 @@ def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, 
     than `MOST_THREADS` threads: for blocks of 1,024 the assembler saves registers, and has a load wait for the one
     before it.  Where nothing is calculated its loads are together already, and what it saves are more threads.
     """
-    ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
+    ptx = compiler.ptx_of(bound(function), arguments, capability)
     ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
     if not re.search(r"\.f(32|64)\s", ptx):
         return ptx
     return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n{_BOUND}", ptx)
-
-
-def supported() -> list[tuple[int, int]]:
-    """The compute capabilities that the compiler makes code for."""
-    found: list[tuple[int, int]] = importlib.import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()
-    return sorted(found)
 
 
 def named(ptx: str, name: str) -> tuple[str, str]:
@@ -126,14 +122,14 @@ def kind_of(word: Word) -> Any:
     """The type that the package has for an argument."""
     if isinstance(word, tuple):
         name, *parts = word
-        return gpu.types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
+        return types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
     if word in ("i", "d"):
-        return gpu.types.int64 if word == "i" else gpu.types.float64
+        return types.int64 if word == "i" else types.float64
     word, _, bits = word.partition(".")
     if word == FOURS:
-        kind = importlib.import_module(".fours", __package__).Fours(gpu.types.float32)
+        kind = importlib.import_module(".fours", __package__).Fours(types.float32)
     else:
-        kind = getattr(gpu.types, _NAMES[word])
+        kind = getattr(types, _NAMES[word])
     if not bits:
         return kind[::1]
     places = importlib.import_module(".places", __package__)

@@ -3,19 +3,14 @@
 As in the kernels themselves, what is special to CUDA is put among the globals before they are compiled, see `gpu`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...layout import Layout
 from .code import Item
 from .common import along, locate
+from .names import gpu, load_word, search, store_word
 from .options import plain_on_cuda
 from .record import Array, Integers
-
-if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
-    gpu: Any = None
-    load_word: Any = None
-    search: Any = None
-    store_word: Any = None
 
 
 @plain_on_cuda

@@ -3,7 +3,7 @@
 Four columns of a row are the work of one thread then, which finds their place once.  Each of the four is calculated as
 it is alone, so results are the same, bit for bit.  `gpu` has what kernels do with items beside arithmetic.
 
-It names the CUDA package, as `gpu` does, which imports it where there is one.
+`gpu` imports it where there is a compiler.
 """
 
 import math
@@ -12,14 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.cuda import types
-from numba.cuda.cudadecl import registry as declared
-from numba.cuda.cudaimpl import registry as implemented
-from numba.cuda.datamodel.models import PrimitiveModel
-from numba.cuda.extending import register_model
-from numba.cuda.typing.templates import AbstractTemplate, signature
 
 from .code import I32, Builder, Context, Kind, Signature, Value, Values, splat, vector_type
+from .compiler import AbstractTemplate, PrimitiveModel, declared, implemented, register_model, signature, types
 
 FOUR = 4
 

@@ -1,15 +1,12 @@
 """Shared parts of CUDA kernels: intrinsics, search, sums of a block; and how they become code.
 
-It is the one file of the kernels, beside `fours` and `places`, that names the CUDA package (numba-cuda, which takes
-over ``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports `names`
-instead: `bound` puts what is listed in `_NAMES` in their place before a kernel is compiled, and its own shared
-functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and the
-others are plain functions.
+Importing it loads the package for CUDA, which `compiler` names, so a kernel's file imports `names` instead: `bound`
+puts what is listed in `_NAMES` in their place before a kernel is compiled, and its own shared functions for this
+device.  In the simulator, and where there is no such package, the intrinsics are plain functions.
 """
 
 import ctypes
 import functools
-import importlib
 import math
 import sys
 import types as python
@@ -17,40 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
+from . import compiler
 from . import names as stubs
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
 from .columns import SHARED as OF_COLUMNS
 from .common import beyond
+from .compiler import inlined, missing, simulated
 from .device import SHARED
 from .keys import KEYS
 from .meeting import SHARED as OF_MEETING
 from .moments import SHARED as OF_MOMENTS
 from .record import Array
 
-gpu: Any = cuda
-simulated = not hasattr(gpu, "as_cuda_array")
-
-
-def _with_all_names() -> None:
-    """Import what numba-cuda, up to 0.30, needs `numpy.row_stack` for, another name of `vstack`.
-
-    NumPy 2.5 has it no more, and no kernel could be compiled.
-    """
-    if simulated or hasattr(np, "row_stack"):
-        return
-    names: Any = np
-    names.row_stack = np.vstack
-    try:
-        importlib.import_module("numba.cuda.np.arrayobj")
-    except ImportError:  # elsewhere in another release
-        pass
-    finally:
-        del names.row_stack
-
-
-_with_all_names()
+gpu: Any = compiler.gpu
+_plain = simulated or bool(missing)
+"""Are these plain functions, which nothing compiles?"""
 
 
 def _search(cum: Array, row: int) -> int:
@@ -182,8 +161,8 @@ def _is_above(a: Item, b: Item) -> bool:
 def _intrinsics() -> tuple[Any, ...]:
     """Make the intrinsics as code: they are part of the kernel, and need no GPU to be compiled."""
     from llvmlite import ir
-    from numba.cuda.extending import intrinsic
 
+    from .compiler import intrinsic, types
     from .fours import Fours, changed, each_of
     from .places import SHARED as OF_BLOCK
     from .places import Items, address_of
@@ -408,7 +387,7 @@ _of_words, _of_items = (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
         (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _chosen, _is_above),
     )
-    if simulated
+    if _plain
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
@@ -420,14 +399,13 @@ def _times(a: Item, b: Item) -> Any:
     return a * b
 
 
-times: Any = _times if simulated else importlib.import_module("numba.cuda.libdevice").dmul_rn
+times: Any = _times if _plain else compiler.libdevice.dmul_rn
 
 # Python's own raise where a GPU gives infinity.
-exp, ln, sqrt = (np.exp, np.log, np.sqrt) if simulated else (math.exp, math.log, math.sqrt)
+exp, ln, sqrt = (np.exp, np.log, np.sqrt) if _plain else (math.exp, math.log, math.sqrt)
 
 _NAMES = {
     **{name: globals()[name] for name in stubs.__annotations__},
-    "exp": exp,
     **SHARED,
     **OF_COLUMNS,
     **OF_MEETING,
@@ -458,7 +436,7 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
     def here(value: Any) -> Any:
         if getattr(value, "shared", False) is not True:  # `gpu.shared` is something else
             return value
-        return bound(value, names) if simulated else _inlined(value)
+        return bound(value, names) if _plain else _inlined(value)
 
     parts = next((name for name in function.__code__.co_names if function.__globals__.get(name) is _PARTS), "")
     if parts and names[parts] is _PARTS:
@@ -472,25 +450,7 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
     return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
 
 
-_ANY = 7, 5
-"""The compute capability for which shared functions are compiled; code is made for that of the kernel."""
-
-
 @functools.cache
 def _inlined(function: Item) -> Any:
-    """The function as LLVM puts it into the kernel, which takes a tenth of the time that Numba takes for the same.
-
-    The package would ask for the GPU in this machine; kernels are compiled where there is none.
-    """
-    made = gpu.jit(device=True, forceinline=True)(bound(function))
-    compile_cuda = importlib.import_module("numba.cuda.compiler").compile_cuda
-
-    def compile_device(args: tuple[Kind, ...], result: Kind | None = None) -> Any:
-        if args not in made.overloads:
-            found = compile_cuda(made.py_func, result, args, forceinline=True, nvvm_options={"opt": 3}, cc=_ANY)
-            found.target_context.insert_user_function(found.entry_point, found.fndesc, [found.library])
-            made.overloads[args] = found
-        return made.overloads[args]
-
-    made.compile_device = compile_device
-    return made
+    """The function as a part of every kernel that calls it."""
+    return inlined(bound(function))

@@ -1,19 +1,14 @@
 """Functions that CUDA kernels of beam search share; as `device`, which has those of all others."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .code import Item
+from .names import bits_of, float_of, gpu, quick_exp
 from .options import plain_on_cuda
 from .record import Array
-
-if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
-    bits_of: Any = None
-    float_of: Any = None
-    gpu: Any = None
-    quick_exp: Any = None
 
 
 @plain_on_cuda

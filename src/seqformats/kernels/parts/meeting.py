@@ -3,16 +3,14 @@
 As in `device`, what is special to CUDA is put among the globals before a function is compiled, see `gpu`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .attending import draw_weights, first_seen, keeps, last_seen
 from .code import Item
 from .common import dot
+from .names import exp
 from .options import plain_on_cuda
 from .record import Array
-
-if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
-    exp: Any = None
 
 
 @plain_on_cuda

@@ -3,23 +3,14 @@
 As in `device`, what is special to CUDA is put among the globals before a function is compiled, see `gpu`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...layout import SHORT
+from .columns import eight_at, eight_of, has_one
 from .common import Columns
+from .names import chosen, item_in, number_in, sqrt, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
-
-if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
-    chosen: Any = None
-    eight_at: Any = None
-    eight_of: Any = None
-    has_one: Any = None
-    item_in: Any = None
-    number_in: Any = None
-    sqrt: Any = None
-    wide: Any = None
-    zero_in: Any = None
 
 
 @plain_on_cuda

@@ -63,6 +63,9 @@ chosen: Any = None
 is_above: Any = None
 """``is_above(a, b)``: is a > b in any number of an item?"""
 
+exp: Any = None
+"""``exp(value)``: the exponential."""
+
 ln: Any = None
 """``ln(value)``: the natural logarithm; of zero -inf."""
 

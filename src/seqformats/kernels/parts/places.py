@@ -4,20 +4,16 @@ Numba lets an index count from the end, which takes a GPU six instructions for e
 takes it two to four where 32 bits take one.  In a kernel of the house no place is negative; and where no array of a
 call has 2**32 items or more the lower half of a place says all.
 
-It names the CUDA package, as `gpu` does, which imports it where there is one.
+`gpu` imports it where there is a compiler.
 """
 
 import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.cuda import types
-from numba.cuda.cudaimpl import registry as implemented
-from numba.cuda.datamodel.models import ArrayModel
-from numba.cuda.extending import register_model
-from numba.cuda.np.arrayobj import load_item, make_array, store_item
 
 from .code import I32, I64, Builder, Context, Kind, Signature, Value, Values
+from .compiler import ArrayModel, implemented, load_item, make_array, register_model, store_item, types
 
 GLOBAL, SHARED = 1, 3
 """Address spaces: the memory of the GPU, and that of a block of threads."""

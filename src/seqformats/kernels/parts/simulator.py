@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...native.signature import FOURS, Signature, Word
-from .gpu import Four, bound, gpu
+from .compiler import gpu
+from .gpu import Four, bound
 from .record import tuples
 
 _Shown: Any = gpu.to_device(np.empty(0)).__class__
