@@ -262,10 +262,12 @@ def test_odd_shapes(name, lengths, item, dtype):
 # --- what is not plain ------------------------------------------------------------------------------------------------
 
 
-def lost():
-    x = numbers(ROWS)
-    x.untyped_storage().resize_(0)
-    return x
+def shrunk(first, size):
+    """Rows from the first one on, in a storage that has become so small."""
+    x = numbers(2 * ROWS)
+    part = x[first : first + ROWS]
+    x.untyped_storage().resize_(size)
+    return part
 
 
 class Own(torch.Tensor):
@@ -290,11 +292,18 @@ ODD = {
     "sparse": lambda: numbers(ROWS).to_sparse(),
     "meta": lambda: numbers(ROWS).to("meta"),
     "quantized": lambda: torch.quantize_per_tensor(torch.ones(ROWS, 2), 0.1, 0, torch.qint8),
-    "lost": lost,
+    "lost": lambda: shrunk(0, 0),
+    "shrunk": lambda: shrunk(0, 8 * ROWS - 1),
+    "shrunk, a part": lambda: shrunk(ROWS, 8 * ROWS),
+    "shrunk as far as it may be": lambda: shrunk(1, 8 * ROWS + 8),
     "in inference mode": lambda: torch.inference_mode()(lambda: numbers(ROWS) + 1)(),
     "float8": lambda: numbers(ROWS).to(torch.float8_e4m3fn),
     "uint16": lambda: numbers(ROWS, "int32").to(torch.uint16),
 }
+
+
+NOT_CUT = {"sparse", "meta", "quantized", "lost", "shrunk", "shrunk, a part"}
+"""What PyTorch does not split."""
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -325,7 +334,7 @@ def test_odd_tensors(name):
                 assert torch.equal(found.detach().to(torch.complex64), expected.detach().to(torch.complex64))
 
 
-@pytest.mark.parametrize("name", [name for name in ODD if name not in ("sparse", "meta", "quantized", "lost")])
+@pytest.mark.parametrize("name", sorted(set(ODD) - NOT_CUT))
 def test_odd_tensors_in_a_list(name):
     for _ in range(3):
         sf.convert(items(batch()), sf.Ragged), sf.List(items(batch()))
@@ -359,6 +368,19 @@ def test_what_was_changed_after_it_was_made():
             sf.reduce_sum(z)
         z.data.resize_(1)
         check(lambda z=z: sf.reduce_sum(z))
+
+
+@pytest.mark.parametrize("name", ["sum", "to Masked", "select", "shift", "a List to Masked", "weighted sum"])
+def test_storages_that_shrink_behind_a_batch(name):
+    call, data = {**CALLS, **OF_NUMBERS}[name], shrunk(0, 16 * ROWS)  # as large as it was
+    for _ in range(3):
+        call(batch())
+    x = sf.Ragged(data, LENGTHS)
+    data.untyped_storage().resize_(8 * ROWS - 1)
+    with core.off():
+        expected = outcome(lambda: call(x))
+    assert outcome(lambda: call(x)) == expected
+    assert isinstance(expected, str)
 
 
 # --- states of PyTorch ------------------------------------------------------------------------------------------------

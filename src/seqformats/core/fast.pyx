@@ -44,6 +44,8 @@ cdef extern from "Python.h":
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept
     Py_ssize_t PyList_GET_SIZE "PyList_Size" (object) noexcept
+    PyObject* PyObject_CallFunctionObjArgs(object, ...) noexcept           # arguments, and NULL behind them
+    Py_ssize_t PyObject_Size(object) noexcept
     int PyObject_GenericSetAttr(object, object, object) except -1
     int PyTuple_CheckExact(object) noexcept
     int PyTuple_Check(object) noexcept
