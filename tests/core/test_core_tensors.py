@@ -148,7 +148,21 @@ OF_SINGLE = {
     "run_starts": sf.run_starts,
     "mask_tokens": lambda x: sf.mask_tokens(x, rate=0.5, mask_id=1, vocabulary=9, special=[2], seed=4),
     "levenshtein": lambda x: sf.levenshtein(x, x[[1, 0, 3, 2]]),
+    "ratios": lambda x: sf.rl.ratios(x, x._with_data(x.data.clone())),
+    "policy loss": lambda x: sf.rl.policy_loss(x, x, x.data[:4], where=x._with_data(x.data > 3)),
+    "slopes of policies": lambda x: slopes_of_policies(x),
+    "mean of losses": lambda x: sf.rl.mean_loss(x, where=x._with_data(x.data > 3)),
+    "advantages": lambda x: sf.rl.gae(x, x, gamma=0.5, where=x._with_data(x.data > 3)),
+    "recurrence": lambda x: sf.recurrence(x, 0.5),
 }
+
+
+def slopes_of_policies(x):
+    """The gradient of the mean loss of a policy."""
+    rows = x.data.float().requires_grad_()
+    losses = sf.rl.policy_loss(sf.Ragged(rows, x.lengths), x, x, where=sf.Ragged(x.data > 3, x.lengths))
+    sf.rl.mean_loss(losses).backward()
+    return rows.grad
 
 
 def weights_for(x):

@@ -10,7 +10,7 @@ What CPython, NumPy and DLPack promise is used through their headers.  Where the
 out; whether that was right, `use_encodings` checks.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 from cpython.exc cimport PyErr_Clear
 from cpython.object cimport PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer

@@ -9,6 +9,7 @@ cdef PyObject* _torch_int64 = NULL
 cdef PyTypeObject* _size_type = NULL
 cdef list _dtypes = []                   # of torch, in the order of `_kinds`
 cdef DLDataType _kinds[32]
+cdef int _numbers[32]                    # of the same dtypes in NumPy, bool as uint8; -1 for those that it has not
 cdef object _modes = None                # how many modes in Python are active
 cdef object _transforms = None           # are transformations of functions active?
 cdef object _grad_is_on = None
@@ -47,11 +48,18 @@ def use_torch(torch):
         dtype = getattr(torch, name, None)
         if dtype is not None:
             _kinds[len(_dtypes)] = DLDataType(code, bits, 1)
+            _numbers[len(_dtypes)] = np.dtype("uint8" if code == 6 else name).num if code in (0, 1, 2, 6) else -1
             _dtypes.append(dtype)
     _kept.extend((torch.Tensor, torch.nn.Parameter, torch.Size, torch.int64))
     _torch_int64, _size_type = <PyObject*>torch.int64, <PyTypeObject*>torch.Size
     _parameter_type, _tensor_type, _torch = <PyObject*>torch.nn.Parameter, <PyObject*>torch.Tensor, api
     return True
+
+
+def is_plain(x):
+    """True for a plain contiguous array or tensor, whose memory is there; None for others."""
+    cdef Array a
+    return True if is_on and look_anywhere(x, &a, True, True) and (not a.tensor or torch_is_quiet()) else None
 
 
 def knows_dtype(dtype):
