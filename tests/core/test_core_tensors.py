@@ -148,7 +148,21 @@ OF_SINGLE = {
     "run_starts": sf.run_starts,
     "mask_tokens": lambda x: sf.mask_tokens(x, rate=0.5, mask_id=1, vocabulary=9, special=[2], seed=4),
     "levenshtein": lambda x: sf.levenshtein(x, x[[1, 0, 3, 2]]),
+    "ratios": lambda x: sf.rl.ratios(x, x._with_data(x.data.clone())),
+    "policy loss": lambda x: sf.rl.policy_loss(x, x, x.data[:4], where=x._with_data(x.data > 3)),
+    "slopes of policies": lambda x: slopes_of_policies(x),
+    "mean of losses": lambda x: sf.rl.mean_loss(x, where=x._with_data(x.data > 3)),
+    "advantages": lambda x: sf.rl.gae(x, x, gamma=0.5, where=x._with_data(x.data > 3)),
+    "recurrence": lambda x: sf.recurrence(x, 0.5),
 }
+
+
+def slopes_of_policies(x):
+    """The gradient of the mean loss of a policy."""
+    rows = x.data.float().requires_grad_()
+    losses = sf.rl.policy_loss(sf.Ragged(rows, x.lengths), x, x, where=sf.Ragged(x.data > 3, x.lengths))
+    sf.rl.mean_loss(losses).backward()
+    return rows.grad
 
 
 def weights_for(x):
@@ -262,10 +276,12 @@ def test_odd_shapes(name, lengths, item, dtype):
 # --- what is not plain ------------------------------------------------------------------------------------------------
 
 
-def lost():
-    x = numbers(ROWS)
-    x.untyped_storage().resize_(0)
-    return x
+def shrunk(first, size):
+    """Rows from the first one on, in a storage that has become so small."""
+    x = numbers(2 * ROWS)
+    part = x[first : first + ROWS]
+    x.untyped_storage().resize_(size)
+    return part
 
 
 class Own(torch.Tensor):
@@ -290,11 +306,18 @@ ODD = {
     "sparse": lambda: numbers(ROWS).to_sparse(),
     "meta": lambda: numbers(ROWS).to("meta"),
     "quantized": lambda: torch.quantize_per_tensor(torch.ones(ROWS, 2), 0.1, 0, torch.qint8),
-    "lost": lost,
+    "lost": lambda: shrunk(0, 0),
+    "shrunk": lambda: shrunk(0, 8 * ROWS - 1),
+    "shrunk, a part": lambda: shrunk(ROWS, 8 * ROWS),
+    "shrunk as far as it may be": lambda: shrunk(1, 8 * ROWS + 8),
     "in inference mode": lambda: torch.inference_mode()(lambda: numbers(ROWS) + 1)(),
     "float8": lambda: numbers(ROWS).to(torch.float8_e4m3fn),
     "uint16": lambda: numbers(ROWS, "int32").to(torch.uint16),
 }
+
+
+NOT_CUT = {"sparse", "meta", "quantized", "lost", "shrunk", "shrunk, a part"}
+"""What PyTorch does not split."""
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -325,7 +348,7 @@ def test_odd_tensors(name):
                 assert torch.equal(found.detach().to(torch.complex64), expected.detach().to(torch.complex64))
 
 
-@pytest.mark.parametrize("name", [name for name in ODD if name not in ("sparse", "meta", "quantized", "lost")])
+@pytest.mark.parametrize("name", sorted(set(ODD) - NOT_CUT))
 def test_odd_tensors_in_a_list(name):
     for _ in range(3):
         sf.convert(items(batch()), sf.Ragged), sf.List(items(batch()))
@@ -359,6 +382,19 @@ def test_what_was_changed_after_it_was_made():
             sf.reduce_sum(z)
         z.data.resize_(1)
         check(lambda z=z: sf.reduce_sum(z))
+
+
+@pytest.mark.parametrize("name", ["sum", "to Masked", "select", "shift", "a List to Masked", "weighted sum"])
+def test_storages_that_shrink_behind_a_batch(name):
+    call, data = {**CALLS, **OF_NUMBERS}[name], shrunk(0, 16 * ROWS)  # as large as it was
+    for _ in range(3):
+        call(batch())
+    x = sf.Ragged(data, LENGTHS)
+    data.untyped_storage().resize_(8 * ROWS - 1)
+    with core.off():
+        expected = outcome(lambda: call(x))
+    assert outcome(lambda: call(x)) == expected
+    assert isinstance(expected, str)
 
 
 # --- states of PyTorch ------------------------------------------------------------------------------------------------

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats import core
+from seqformats.arrays import NUMPY
 from seqformats.formats import Encoding
 from seqformats.formats.chunks import Origin
 from seqformats.formats.structure import Structure
+from seqformats.launch.kernel import kernel
+from seqformats.operations.companions import NO_MARKS
 
 pytestmark = [
     pytest.mark.skipif(core.extension is None, reason="the extension is not built here"),
@@ -22,15 +25,16 @@ pytestmark = [
 ]
 
 KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+_add_up = kernel("marked_sums")
 DTYPES = ["f4", "f8", "i8", "i4", "u1", "?", "f2", "c8", "M8[ns]", "S5", ">f4", [("a", "i4"), ("b", "f8")]]
 
 
 @st.composite
-def batches(draw):
+def batches(draw, items=((), (1,), (3,), (4,), (2, 5), (0,), (33,)), dtypes=DTYPES):
     """Data, lengths and a `Ragged` of them: all dtypes, items of every shape, empties."""
     lengths = draw(st.lists(st.integers(0, 7), max_size=8))
-    item = draw(st.sampled_from([(), (1,), (3,), (4,), (2, 5), (0,), (33,)]))
-    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    item = draw(st.sampled_from(items))
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
     count, width = sum(lengths), int(np.prod(item, dtype=int))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     junk = rng.integers(0, 2 if dtype.kind == "b" else 120, max(count * width, 1) * dtype.itemsize, np.uint8)
@@ -193,6 +197,36 @@ def test_bags(batch, mode, beyond, weighted):
         check(lambda x=x: sf.embedding_bag(data, x, weights, mode))
 
 
+def companions(x, y):
+    """Calls of kernels that take several batches, of one with its companions in another encoding or the same."""
+    marks = y._with_data(y.data > 60)
+    rows = x.data.reshape(-1)[: len(x)].copy()
+    return [
+        lambda: sf.rl.ratios(x, y, where=marks),
+        lambda: sf.rl.policy_loss(x, y, y, where=marks, level="sequence"),
+        lambda: sf.rl.policy_loss(x, y, rows, clip=None),
+        lambda: sf.rl.mean_loss(x, where=marks),
+        lambda: sf.rl.gae(x, y, gamma=0.5, lam=0.9, where=marks, done=marks),
+        lambda: sf.recurrence(x, 0.5, where=marks),
+        lambda: sf.standardize(x, where=marks),
+        lambda: sf.reduce_sum(x, weights=y),
+        lambda: sf.filter(x, marks),
+    ]
+
+
+@given(batches(items=[(), (), (2,)], dtypes=["f4", "f4", "f8", "f2", "i8", "?"]), *[st.sampled_from(KINDS)] * 2)
+def test_companions(batch, kind, other):
+    """Also those of other lengths, widths and sides."""
+    data, lengths, x = batch
+    y = sf.convert(sf.Ragged(data[::-1].copy(), lengths), other)
+    x = sf.convert(x, kind)
+    wide, left = [sf.convert(x, sf.Masked, width=9, side=side) for side in ("right", "left")]
+    pairs = (x, y), (x, x._with_data(x.data.copy())), (x, y[::-1]), (wide, left), (wide, sf.convert(y, sf.Masked))
+    for one, two in pairs:
+        for call in companions(one, two):
+            check(call)
+
+
 # --- what may not change ----------------------------------------------------------------------------------------------
 
 
@@ -202,6 +236,7 @@ def calls_of(data):
     arrays = [x.data[15 * i : 15 * i + 15] for i in range(8)]
     padded, rows = sf.convert(x, sf.Padded), x.data[:8]
     deep, ids = sf.LoD(data, [x.offsets]), sf.Ragged(np.arange(120), [15] * 8)
+    twin, one, sums = sf.Ragged(ids.data, [15] * 8), np.zeros(120, np.float32), np.zeros((8, 3))
     calls = [
         *[lambda to=to: sf.convert(arrays, to) for to in KINDS],
         *[lambda to=to: sf.convert(padded, to) for to in KINDS],
@@ -214,11 +249,28 @@ def calls_of(data):
         *[lambda i=i: x[i] for i in ([1, 3], 2, slice(1, 3))],
         lambda: sf.repeat(x, 2),
         *[lambda mode=mode: sf.embedding_bag(data, ids, None, mode) for mode in ("sum", "mean", "max")],
+        lambda: core.data_alike(ids, twin, ids.data),
+        lambda: core.data_alike(ids, x, data),
+        lambda: core.is_plain(data),
+        lambda: core.start({}, None, (data, (data, 1)), (data,), (1,), 1, 1, 1, 1 << 30),
+        lambda: _add_up.start(NUMPY, (one, NO_MARKS), (sums,), (ids._layout(),), 1, ids._structure),
         lambda: core.construct(x),
         lambda: core.pick(x, [99]),
         lambda: core.list_of([data, 1]),
     ]
-    facts = [x, data, x._structure, x._dtype, x._structure.lengths, arrays[0], padded._structure.order, rows, ids.data]
+    facts = [
+        x,
+        data,
+        x._structure,
+        x._dtype,
+        x._structure.lengths,
+        arrays[0],
+        padded._structure.order,
+        rows,
+        ids.data,
+        one,
+        sums,
+    ]
     return calls, facts
 
 

@@ -53,7 +53,7 @@ def _odd_tensors():
     lost = block.clone()
     lost.untyped_storage().resize_(0)
     short = block.clone()
-    fits = short[:1]  # what is behind, PyTorch itself would read
+    fits = short[:1]
     short.untyped_storage().resize_(100)
     with torch.inference_mode():
         inferred = block.clone()
@@ -106,6 +106,7 @@ def _odd_tensors():
         "functional": torch._to_functional_tensor(block),
         "fake": fake_tensor.FakeTensorMode().from_tensor(block),
         "lost": lost,
+        "short": short,
         "short, but long enough": fits,
         "own type": block.clone().as_subclass(Own),
         "array": block.numpy(),

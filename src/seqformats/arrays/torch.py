@@ -90,7 +90,7 @@ class Torch(Library):
         return index
 
     def contiguous(self, x: Tensor) -> bool:
-        return (x.is_contiguous() or self.wrapped(x)) and self._has_memory(x)
+        return core.is_plain(x) or ((x.is_contiguous() or self.wrapped(x)) and self._has_memory(x))
 
     def _has_memory(self, x: Tensor) -> bool:
         """A tensor's memory can be taken away, or never have been there."""

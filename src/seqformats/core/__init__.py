@@ -35,11 +35,12 @@ NAMES: frozenset[str] = frozenset(_of.NAMES)
 """The kernels that several fast paths use, which `use_kernel` takes."""
 Calculate, Spread, Conversion, Bags = _of.Calculate, _of.Spread, _of.Conversion, _of.Bags
 construct, fill_list, list_of, is_unchanged = _of.construct, _of.fill_list, _of.list_of, _of.is_unchanged
-pick, repeat = _of.pick, _of.repeat
+pick, repeat, start, is_plain = _of.pick, _of.repeat, _of.start, _of.is_plain
 scan_arrays, common_flags = _of.scan_arrays, _of.common_flags
 read_numbers, write_numbers = _of.read_numbers, _of.write_numbers
 Entry = _of.Entry
 structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
+data_alike = _of.data_alike
 use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_torch
 knows_dtype, switch = _of.knows_dtype, _of.switch
 

@@ -25,8 +25,11 @@ PROVIDES = (
     "Spread",
     "lay_out",
     "over",
+    "data_alike",
+    "is_plain",
     "repeat",
     "scan_arrays",
+    "start",
     "structured",
 )
 """Names that an extension of these sources has."""
@@ -38,7 +41,7 @@ def nothing(*_: object) -> Any:
 
 
 construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
-scan_arrays = common_flags = read_numbers = write_numbers = nothing
+start = is_plain = data_alike = scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}
 

@@ -10,7 +10,7 @@ What CPython, NumPy and DLPack promise is used through their headers.  Where the
 out; whether that was right, `use_encodings` checks.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 from cpython.exc cimport PyErr_Clear
 from cpython.object cimport PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -44,6 +44,8 @@ cdef extern from "Python.h":
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept
     Py_ssize_t PyList_GET_SIZE "PyList_Size" (object) noexcept
+    PyObject* PyObject_CallFunctionObjArgs(object, ...) noexcept           # arguments, and NULL behind them
+    Py_ssize_t PyObject_Size(object) noexcept
     int PyObject_GenericSetAttr(object, object, object) except -1
     int PyTuple_CheckExact(object) noexcept
     int PyTuple_Check(object) noexcept

@@ -133,15 +133,21 @@ cdef class Entry:
             self.put(x, &place, words, &count, &size)
         if place != self.count:
             raise TypeError(_NOT_COMPILED)
+        found = self.go(words, size)
+        if self.gives < 2:
+            return found if self.gives else None
+        return tuple([words[k] for k in range(self.gives)])
+
+    cdef int64_t go(self, int64_t* words, int64_t size) except? -1:
+        """Run it over arrays of so many bytes."""
+        cdef int64_t found
         if size < self.limit:
             found = self.kernel(words)
         else:
             with nogil:
                 found = self.kernel(words)
         pass_on()
-        if self.gives < 2:
-            return found if self.gives else None
-        return tuple([words[k] for k in range(self.gives)])
+        return found
 
     cdef int put(self, object x, int* place, int64_t* words, int* count, int64_t* size) except -1:
         """Write an argument one word after the other."""
@@ -179,6 +185,94 @@ cdef class Entry:
             words[count[0]] = PyLong_AsLongLong(x)
             count[0] += 1
         return 0
+
+
+cdef struct Given:                       # arguments of a kernel that `start` has seen
+    int64_t kinds[MOST_KINDS]            # as of an `Entry`
+    int64_t words[2 * MOST_KINDS]
+    int count, words_written
+    int64_t variant                      # a number that the dtypes of all arrays make, 5 bits each
+    int arrays
+    int64_t size, itemsize               # bytes of all arrays, and of an item of the first
+    bint of_tensors
+
+
+def start(dict codes, variant, tuple inputs, tuple outputs, tuple args, size, int64_t rows, int64_t units, int64_t limit):
+    """Start a kernel that calculates, of plain arrays and on one thread: a part of `launch.kernel.Kernel.start`.
+
+    True, or None where Python has to do it: for other arrays, and for work of `limit` bytes, which has several threads.
+    `codes` are an `Entry` for each variant.
+    """
+    cdef Given g
+    cdef int64_t width
+    cdef Entry entry
+    cdef int k
+    g.count = g.words_written = g.arrays = 0
+    g.variant = g.size = g.itemsize = 0
+    g.of_tensors = False
+    if not is_on or not whole(size, &width) or not (put_flat(inputs, &g) and put_flat(outputs, &g)):
+        return None
+    if rows * width * g.itemsize >= limit or (g.of_tensors and not torch_is_quiet()):
+        return None
+    code = codes.get(g.variant if variant is None else variant)
+    if type(code) is not Entry:
+        return None
+    entry = <Entry>code
+    if entry.count < g.count or entry.gives:
+        return None
+    for k in range(g.count):
+        if g.kinds[k] != entry.kinds[k]:
+            return None
+    for x in args:
+        entry.put(x, &g.count, g.words, &g.words_written, &g.size)
+    if g.count != entry.count - 3:
+        return None
+    g.words[g.words_written], g.words[g.words_written + 1], g.words[g.words_written + 2] = width, 0, units
+    entry.go(g.words, g.size)
+    return True
+
+
+cdef bint put_flat(tuple given, Given* g) except -1:
+    """Write arrays, named tuples of such and integers one after the other; False where they are not plain."""
+    cdef Array a
+    for x in given:
+        if g.count > MOST_KINDS - 8:
+            return False
+        if PyTuple_Check(x):
+            g.kinds[g.count] = TUPLE | PyTuple_GET_SIZE(x) << 2
+            g.count += 1
+            if not put_flat(<tuple>x, g):
+                return False
+        elif whole(x, &g.words[g.words_written]):
+            g.kinds[g.count] = INTEGER
+            g.count += 1
+            g.words_written += 1
+        elif not look(x, &a, True, False) or not put_array(&a, g):
+            return False
+    return True
+
+
+cdef bint put_array(Array* a, Given* g) noexcept:
+    """Write an array as a kernel sees it: flat, bools as bytes."""
+    cdef int64_t letter, number, size = row_of(a, 0)
+    if a.tensor:
+        number = _numbers[number_of_kind(&a.kind)]
+        letter = c"i" if a.kind.code == 0 else c"f" if a.kind.code == 2 else c"u"
+    else:
+        number = (<cnp.dtype>a.dtype).num
+        letter = <unsigned char>(<cnp.dtype>a.dtype).kind
+    if letter == c"b":
+        letter, number = c"u", cnp.NPY_UINT8
+    g.kinds[g.count] = ARRAY | letter << 2 | a.itemsize << 10 | 1 << 18
+    g.words[g.words_written], g.words[g.words_written + 1] = <int64_t>a.data, size // a.itemsize
+    g.count += 1
+    g.words_written += 2
+    g.variant = g.variant << 5 | number
+    g.size += size
+    g.itemsize = g.itemsize or a.itemsize
+    g.of_tensors |= a.tensor
+    g.arrays += 1
+    return 0 <= number < 32 and g.arrays < 13
 
 
 _NOT_COMPILED = "a kernel was given what it was not compiled for"

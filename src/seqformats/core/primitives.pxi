@@ -125,6 +125,34 @@ def over(size_t address, x, structure, *args):
     return new_batch(made, result, shape_made, <object>data.dtype, structure, None)
 
 
+def data_alike(given, at, like):
+    """The data of a batch, a number an item, that lies exactly as the batch `at`, whose data need not be there.
+
+    With an array `like` it is of that array's library, and both are on the host.  None where Python has to find out.
+    """
+    cdef Kind kind = kind_of(given)
+    cdef Array data, other
+    cdef Sequences s, t
+    if not is_on or kind is None or kind.number > PACKED or <PyObject*>Py_TYPE(at) != <PyObject*>kind.of:
+        return None
+    if not kind.is_filled(at) or not read(get(given, kind.structure), &s) or not read(get(at, kind.structure), &t):
+        return None
+    if get(given, kind.structure) is not get(at, kind.structure):
+        if kind.number >= PADDED or s.n != t.n or memcmp(s.lengths, t.lengths, 8 * s.n):
+            return None
+    if not look_at_data(kind, given, &data) or data.ndim != kind.lead:
+        return None
+    if kind.number == MASKED:
+        shape = get(at, kind.shape)
+        if PyTuple_GET_SIZE(shape) < 2 or <object>PyTuple_GET_ITEM(shape, 1) != data.shape[1]:
+            return None
+        if get(given, kind.side) != get(at, kind.side):
+            return None
+    if like is not None and (not look(like, &other, True, True) or other.tensor != data.tensor):
+        return None
+    return get(given, kind.data)
+
+
 cdef bint read_layout(object at, Layout* l) except -1:
     """Read a `Layout` of Python; False for anything else."""
     cdef Array part

@@ -9,11 +9,14 @@ cdef PyObject* _torch_int64 = NULL
 cdef PyTypeObject* _size_type = NULL
 cdef list _dtypes = []                   # of torch, in the order of `_kinds`
 cdef DLDataType _kinds[32]
+cdef int _numbers[32]                    # of the same dtypes in NumPy, bool as uint8; -1 for those that it has not
 cdef object _modes = None                # how many modes in Python are active
 cdef object _transforms = None           # are transformations of functions active?
 cdef object _grad_is_on = None
 cdef object _forward_ad = None           # the module, whose `_current_level` is -1 outside of forward mode
 cdef object _is_neg = None
+cdef object _storage = None              # methods of tensors: the storage, and how many items before them are in it
+cdef object _items_before = None
 cdef list _kept = []                     # what is borrowed above
 
 _KINDS = {
@@ -27,11 +30,12 @@ _KINDS = {
 def use_torch(torch):
     """Let tensors on the host in; False where this version of PyTorch lacks what that takes."""
     global _torch, _tensor_type, _parameter_type, _torch_int64, _size_type
-    global _modes, _transforms, _grad_is_on, _forward_ad, _is_neg
+    global _modes, _transforms, _grad_is_on, _forward_ad, _is_neg, _storage, _items_before
     try:
         capsule = torch.Tensor.__dlpack_c_exchange_api__
         _modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active
         _grad_is_on, _forward_ad, _is_neg = torch.is_grad_enabled, torch.autograd.forward_ad, torch.Tensor.is_neg
+        _storage, _items_before = torch.Tensor.untyped_storage, torch.Tensor.storage_offset
         _modes(), _transforms(), _forward_ad._current_level
     except AttributeError:
         return False
@@ -44,11 +48,18 @@ def use_torch(torch):
         dtype = getattr(torch, name, None)
         if dtype is not None:
             _kinds[len(_dtypes)] = DLDataType(code, bits, 1)
+            _numbers[len(_dtypes)] = np.dtype("uint8" if code == 6 else name).num if code in (0, 1, 2, 6) else -1
             _dtypes.append(dtype)
     _kept.extend((torch.Tensor, torch.nn.Parameter, torch.Size, torch.int64))
     _torch_int64, _size_type = <PyObject*>torch.int64, <PyTypeObject*>torch.Size
     _parameter_type, _tensor_type, _torch = <PyObject*>torch.nn.Parameter, <PyObject*>torch.Tensor, api
     return True
+
+
+def is_plain(x):
+    """True for a plain contiguous array or tensor, whose memory is there; None for others."""
+    cdef Array a
+    return True if is_on and look_anywhere(x, &a, True, True) and (not a.tensor or torch_is_quiet()) else None
 
 
 def knows_dtype(dtype):
@@ -79,22 +90,44 @@ cdef bint look_at_tensor(object x, Array* a, bint in_graph, bint adopted) except
     if _torch.dltensor_from_py_object_no_sync(<void*>x, &t):
         PyErr_Clear()
         return False
-    if t.device.device_type not in (CPU, CUDA, ROCM) or t.ndim > MOST_AXES or (not adopted and _is_neg(x) is not False):
+    if t.device.device_type not in (CPU, CUDA, ROCM) or t.ndim > MOST_AXES or (not adopted and is_negative(x)):
         return False
     for k in range(t.ndim - 1, -1, -1):
         if t.strides != NULL and t.shape[k] != 1 and t.strides[k] != items:
             return False
         items *= t.shape[k]
-    if items and t.data == NULL:
-        return False
     k = number_of_kind(&t.dtype)
-    if k < 0:
+    if k < 0 or (items and (t.data == NULL or not is_in_storage(x, items, t.dtype.bits >> 3))):
         return False
     a.device = t.device
     a.tensor, a.ndim, a.data, a.itemsize = True, t.ndim, <char*>t.data + t.byte_offset, t.dtype.bits >> 3
     memcpy(a.shape, t.shape, t.ndim * sizeof(int64_t))
     a.dtype, a.kind = PyList_GET_ITEM(_dtypes, k), t.dtype
     return True
+
+
+cdef bint is_negative(object x) noexcept:
+    """Are its items the negative of what is in memory?  True also where it does not say."""
+    cdef PyObject* found = PyObject_CallFunctionObjArgs(_is_neg, <void*>x, NULL)
+    cdef bint is_not = found != NULL and <object>found is False
+    if found == NULL:
+        PyErr_Clear()
+    Py_XDECREF(found)
+    return not is_not
+
+
+cdef bint is_in_storage(object x, int64_t items, int64_t itemsize) noexcept:
+    """Has the storage of a tensor all of its items?  Somebody may have made it smaller."""
+    cdef int64_t size = -1, before = -1
+    cdef PyObject* storage = PyObject_CallFunctionObjArgs(_storage, <void*>x, NULL)
+    cdef PyObject* offset = PyObject_CallFunctionObjArgs(_items_before, <void*>x, NULL)
+    if storage != NULL and offset != NULL and whole(<object>offset, &before):
+        size = PyObject_Size(<object>storage)
+    Py_XDECREF(storage)
+    Py_XDECREF(offset)
+    if size < 0:
+        PyErr_Clear()
+    return 0 <= before <= size // itemsize - items
 
 
 cdef int number_of_kind(DLDataType* kind) noexcept:

@@ -276,6 +276,8 @@ class Kernel:
                 return
             code, data = self.freely, [source, own.target(out)]
         else:
+            if core.start(self.code, variant, inputs, outputs, args, size, rows, units, spec.threads_from):
+                return
             data = []
             for x in inputs:
                 data.append((NUMPY if type(x) is np.ndarray else library).operand(x))
@@ -309,6 +311,9 @@ class Kernel:
         device = "cpu" if type(out) is np.ndarray else library.kind(out)
         if device != "cpu":
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
+            return
+        spec = self.traits or self.known()
+        if core.start(self.code, None, inputs, outputs, args, size, work.rows, work.units, spec.threads_from):
             return
         seen: list[Array] = []
         data = [_fields(x, NUMPY.operand, library.operand, seen) for x in inputs]
@@ -364,7 +369,7 @@ def variant_of(*names: str) -> int:
     """The key in `Kernel.code` of arrays of these dtypes, by their NumPy names."""
     variant = 0
     for name in names:
-        variant = variant << 8 | np.dtype("uint8" if name == "bool" else name).num
+        variant = variant << 5 | np.dtype("uint8" if name == "bool" else name).num
     return variant
 
 
@@ -372,7 +377,7 @@ def _variant(arrays: Iterable[Array]) -> int:
     """Find the variant for arrays, as kernels of the host take them."""
     variant = 0
     for x in arrays:
-        variant = variant << 8 | x.dtype.num
+        variant = variant << 5 | x.dtype.num
     return variant
 
 

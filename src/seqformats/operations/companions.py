@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import core
 from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, SUMS_IN
 from ..converters.convert import relaid, restored, rows_of
@@ -36,6 +37,7 @@ class Kinds(NamedTuple):
     result: str  # of what the caller gets
 
 
+@functools.lru_cache(maxsize=1024)
 def floats_for(what: str, *names: str) -> Kinds:
     """Find the dtypes in which a kernel takes such items, and of the result; TypeError for complex and others.
 
@@ -105,6 +107,8 @@ def batch_beside(given: Any, x: Encoding, what: str, other: str = "x", item: tup
             f"{what} has a number an item, so it must be a batch, not an array of shape {tuple(given.shape)}; "
             f"sf.Ragged({what}, sf.lengths({other})) makes one of rows"
         )
+    if item == () and core.data_alike(given, x, x._sample()) is not None:
+        return Operand(given)
     found = operand_beside(given, x._sample())
     own = found.own
     check_same_lengths(own._structure, x._structure, what, other)
@@ -124,9 +128,12 @@ def of_numbers(x: Encoding, what: str) -> Encoding:
 
 def data_beside(own: Encoding, at: Encoding, name: str) -> Array:
     """The data of a batch, or of rows in sequences, laid out as `at`, in the dtype of this name."""
-    laid = relaid(in_one_array(own) if at._in_one_array and not own._in_one_array else own, at)
-    data: Array = in_one_array(laid).data
-    return library_of(data).astype(data, name)
+    data: Array | None = core.data_alike(own, at, None)
+    if data is None:
+        laid = relaid(in_one_array(own) if at._in_one_array and not own._in_one_array else own, at)
+        data = in_one_array(laid).data
+    cast: Array = library_of(data).astype(data, name)
+    return cast
 
 
 def laid_back(dx: Encoding, own: Encoding) -> Encoding:
@@ -152,6 +159,9 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
     if given is None:
         return NO_MARKS
     structure, sample = x._structure, x._sample()
+    found: Array | None = core.data_alike(given, at, sample)
+    if found is not None and structure.rows and library_of(found).dtype_name(found.dtype) == "bool":
+        return found
     if is_array(given):
         library, rows = adopt(given, what)
         if tuple(rows.shape) not in ((structure.rows,), (structure.rows, 1)):
