@@ -18,7 +18,7 @@ from .moves import at_most
 from .options import shared
 from .record import Array
 from .tiles import fold_add
-from .vectors import exp, maximum, powers_of_any
+from .vectors import exp, largest, maximum, powers_of_any
 
 TINY = 1.7e-38
 """Powers of -87 are a little less, and float32 rounds what is below."""
@@ -96,6 +96,16 @@ def put_powers(x: Array, grad: Array, place: int, top: float, count: int) -> Non
 
 
 @shared
+def largest_of_frame(x: Array, frame: int, width: int) -> Any:
+    """The largest number of a frame, where NaN is passed over if another number is there."""
+    top = largest(x, frame, at_most(width, 128))
+    for k in range(128, width, 128):
+        best = largest(x, frame + k, at_most(width - k, 128))
+        top = best if best > top else top
+    return top if top > -math.inf else top_of_frame(x, frame, width)
+
+
+@shared
 def top_of_frame(x: Array, frame: int, width: int) -> Any:
     """The largest number of a frame; NaN where there is one."""
     top = maximum(x, frame, at_most(width, 128))
@@ -109,7 +119,7 @@ def top_of_frame(x: Array, frame: int, width: int) -> Any:
 @shared
 def powers_of_frame(x: Array, grad: Array, values: Array, frame: int, width: int) -> Any:
     """The largest logit of a frame, and the sum of the powers of all, which come to `grad`; NaN where there is none."""
-    top = top_of_frame(x, frame, width)
+    top = largest_of_frame(x, frame, width)  # NaN elsewhere makes the sum NaN
     if not top < math.inf:
         return np.float64(top), math.nan
     if top == -math.inf:
