@@ -18,7 +18,7 @@ from .moves import at_most
 from .options import shared
 from .record import Array
 from .tiles import fold_add
-from .vectors import exp, maximum, powers_of_any
+from .vectors import exp, largest, maximum, powers_of_any
 
 TINY = 1.7e-38
 """Powers of -87 are a little less, and float32 rounds what is below."""
@@ -42,8 +42,8 @@ class Track(NamedTuple):
     shares: int  # (length,) 1 over that sum
     skips: int  # (size + 8,) 1 where a path can come from the token before, else 0
     mass: int  # (size,) probabilities of tokens in a frame
-    back: int  # (2 * size + 16,) of what comes behind a frame: tokens and 8 zeros, blanks and 8 zeros
-    after: int  # the same with the frame
+    back: int  # (2 * size + 16,) of what comes with a frame and behind it: tokens and 8 zeros, blanks and 8 zeros
+    after: int  # the same with another frame; just where logarithms are added
     rows: int  # (length + 1,) rows, before the first frame and behind each
 
 
@@ -96,6 +96,16 @@ def put_powers(x: Array, grad: Array, place: int, top: float, count: int) -> Non
 
 
 @shared
+def largest_of_frame(x: Array, frame: int, width: int) -> Any:
+    """The largest number of a frame, where NaN is passed over if another number is there."""
+    top = largest(x, frame, at_most(width, 128))
+    for k in range(128, width, 128):
+        best = largest(x, frame + k, at_most(width - k, 128))
+        top = best if best > top else top
+    return top if top > -math.inf else top_of_frame(x, frame, width)
+
+
+@shared
 def top_of_frame(x: Array, frame: int, width: int) -> Any:
     """The largest number of a frame; NaN where there is one."""
     top = maximum(x, frame, at_most(width, 128))
@@ -109,7 +119,7 @@ def top_of_frame(x: Array, frame: int, width: int) -> Any:
 @shared
 def powers_of_frame(x: Array, grad: Array, values: Array, frame: int, width: int) -> Any:
     """The largest logit of a frame, and the sum of the powers of all, which come to `grad`; NaN where there is none."""
-    top = top_of_frame(x, frame, width)
+    top = largest_of_frame(x, frame, width)  # NaN elsewhere makes the sum NaN
     if not top < math.inf:
         return np.float64(top), math.nan
     if top == -math.inf:
@@ -159,13 +169,18 @@ def read_frames(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Tr
 
 
 @shared
-def unit_of(total: float) -> Any:
-    """A power of two that brings a positive number to between a half and 1, and the exponent that it takes away.
+def exponent_of(total: float) -> Any:
+    """The exponent of a positive number: that power of two brings it to between a half and 1.
 
     By the bits of float64: ``math.frexp`` would be a function of Numba's, which is not there where code was shipped.
     """
-    exponent = (np.float64(total).view(np.int64) >> 52) - 1022
-    return np.int64((1023 - exponent) << 52).view(np.float64), exponent
+    return (np.float64(total).view(np.int64) >> 52) - 1022
+
+
+@shared
+def power_of(exponent: int) -> Any:
+    """Two to the power of an integer, that of a normal number."""
+    return np.int64((exponent + 1023) << 52).view(np.float64)
 
 
 @in_lanes
@@ -264,7 +279,8 @@ def forward(
     for k in range(1, track.number):
         p = track.first + k
         values[track.skips + k] = 1.0 if goals.reach[p] == goals.reach[p - 1] + 1 else 0.0
-    old, scale, exponent, begin, end = track.rows, 1.0, 0, 0, 0
+    old, begin, end = track.rows, 0, 0
+    power = exponent = before = 0
     lost = rounded = False
     for t in range(length):
         while end <= last and goals.reach[track.first + end] <= t:
@@ -276,7 +292,8 @@ def forward(
         frame = (track.row + along(at, t)) * width
         blank, small_ones = gather(x, goals, out, room, track, frame, t, (begin, end, ready))
         rounded = rounded or small_ones
-        scale *= values[track.shares + t]
+        scale = values[track.shares + t] * power_of(-power)
+        exponent += power
         blank *= scale
         new = old + wide if kept != 0 or t & 1 == 0 else old - wide
         sums = each(values, 0.0, 8)
@@ -291,16 +308,17 @@ def forward(
             store(values, new + 8 + high, each(values, 0.0, 8))
             store(values, new + 8 + size + high, each(values, 0.0, 8))
         total = fold_add(sums)
-        lost = lost or in_any(small) or not total > 1e-290
-        scale = 1.0
-        if total > 1e-290:
-            scale, power = unit_of(total)
-            exponent += power
+        values[track.logs + t] = total
+        if not 1e-290 < total < 1e290:
+            return -math.inf, 0.0, True
+        lost = lost or in_any(small)
+        power, before = before - power, exponent_of(total)
         old = new
     found = values[old + 8 + size + track.number]
     if track.number != 0:
         found += values[old + 8 + last]
-    found *= scale
+    found *= power_of(-before)
+    exponent += before
     least = 1e-25 if rounded and x.itemsize == 4 else 1e-200
     if not found > least:
         return -math.inf, least, True
@@ -308,16 +326,22 @@ def forward(
 
 
 @in_lanes
-def meet(values: Array, powers: Array, places: Any, blank: float, scale: float, count: int) -> Any:
-    """Probabilities before and behind a frame together, of some tokens and of blanks; and those with the frame."""
-    now, size, back, after, mass, powers_at = places
-    factor = each(values, scale, count)
-    token, silent = load(values, back, count, values) * factor, load(values, back + size + 8, count, values) * factor
+def backward_some(values: Array, powers: Array, places: Any, scale: float, blank: float, count: int) -> Any:
+    """Go back over a frame at some places.
+
+    Returns what comes behind the frame, added up, and that times what comes before, of tokens and of blanks.  What
+    comes with the frame takes the place of what came with the next one.
+    """
+    now, size, back, skips, mass, powers_at = places
+    token, following = load(values, back, count, values), load(values, back + 1, count, values)
+    silent = load(values, back + size + 8, count, values)
+    skipping = load(values, skips + 1, count, values) * following
+    silent, token = silent + token, token + load(values, back + size + 9, count, values) + skipping
     both = load(values, now, count, values) * token
     store(values, mass, both)
-    store(values, after, token * load(powers, powers_at, count, values))
-    store(values, after + size + 8, silent * each(values, blank, count))
-    return both, load(values, now + size, count, values) * silent
+    store(values, back, token * (load(powers, powers_at, count, values) * each(values, scale, count)))
+    store(values, back + size + 8, silent * each(values, blank, count))
+    return token + silent, both, load(values, now + size, count, values) * silent
 
 
 @in_lanes
@@ -341,19 +365,6 @@ def multiply_row(x: Array, begin: int, factor: float, width: int) -> None:
         k += 1
 
 
-@in_lanes
-def back_some(values: Array, places: Any, count: int) -> Any:
-    """Probabilities of what comes behind some tokens and blanks, added up."""
-    after, size, back, skips = places
-    token, following = load(values, after, count, values), load(values, after + 1, count, values)
-    skipping = load(values, skips + 1, count, values) * following
-    silent = load(values, after + size + 8, count, values) + token
-    token = token + load(values, after + size + 9, count, values) + skipping
-    store(values, back, token)
-    store(values, back + size + 8, silent)
-    return token + silent
-
-
 @shared
 def backward(
     x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool]
@@ -365,30 +376,34 @@ def backward(
     least, ready = how
     values, length, last, size = room.values, track.length, track.number - 1, track.size
     factor = goals.factors[track.label]
-    for k in range(4 * size + 32):
+    for k in range(2 * size + 16):
         values[track.back + k] = 0.0
-    values[track.back + size + 8 + track.number] = 1.0
-    if track.number != 0:
-        values[track.back + last] = 1.0
-    scale = 1.0
+    values[track.back + size + 8 + track.number] = 1.0  # as if a blank came
+    power = 0
     begin, end = max(last, 0), track.number  # of the targets where a path can be: from where, and up to where
     for t in range(length - 1, -1, -1):
-        low = begin & -8
-        high = (end + 8) & -8
+        while end > 0 and goals.reach[track.first + end - 1] > t:
+            end -= 1
+        while begin > 0 and goals.reach[track.first + last] - goals.reach[track.first + begin - 1] <= length - 1 - t:
+            begin -= 1
         frame = (track.row + along(at, t)) * width
         blank, _ = gather(x, goals, out, room, track, frame, t, (begin, end, ready))
+        scale = power_of(-power)
         now = track.rows + (t + 1) * (2 * size + 8) + 8
+        sums = each(values, 0.0, 8)
         spoken = each(values, 0.0, 8)
         silent = each(values, 0.0, 8)
-        for k in range(low, high, 8):
-            places = (now + k, size, track.back + k, track.after + k, track.mass + k, track.powers + k)
-            tokens, blanks = meet(values, room.powers, places, blank, scale, 8)
+        for k in range(begin & -8, (end + 8) & -8, 8):
+            places = (now + k, size, track.back + k, track.skips + k, track.mass + k, track.powers + k)
+            both, tokens, blanks = backward_some(values, room.powers, places, scale, blank * scale, 8)
+            sums = sums + both
             spoken = spoken + tokens
             silent = silent + blanks
-        of_blanks = fold_add(silent)
+        of_blanks, behind = fold_add(silent), fold_add(sums)
         total = fold_add(spoken) + of_blanks
-        if not total > least:
+        if not (1e-290 < behind < 1e290 and total > least * behind * values[track.logs + t]):
             return False
+        power = exponent_of(behind) - power
         if ready:
             multiply_row(out.grad, frame, factor * values[track.shares + t], width)
         if goals.gradient != 0:
@@ -396,17 +411,4 @@ def backward(
             out.grad[frame + goals.blank] -= of_blanks * share
             for k in range(begin, end):
                 out.grad[frame + goals.targets[track.first + k]] -= values[track.mass + k] * share
-        if t == 0:
-            return True
-        while end > 0 and goals.reach[track.first + end - 1] > t - 1:
-            end -= 1
-        while begin > 0 and goals.reach[track.first + last] - goals.reach[track.first + begin - 1] <= length - t:
-            begin -= 1
-        sums = each(values, 0.0, 8)
-        for k in range(begin & -8, (end + 8) & -8, 8):
-            sums = sums + back_some(values, (track.after + k, size, track.back + k, track.skips + k), 8)
-        total = fold_add(sums)
-        if not total > 1e-290:
-            return False
-        scale, _ = unit_of(total)
     return True

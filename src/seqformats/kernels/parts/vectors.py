@@ -71,8 +71,8 @@ _WORDS = 64  # of 32 bits in a vector, which LLVM divides into what the CPU has
 
 
 def largest(x: Item, p: int, n: int) -> Any:
-    """The largest of ``x[p:p + n]``, float32, n from 1 to 128; NaN is passed over."""
-    found = np.float32(-np.inf)
+    """The largest of ``x[p:p + n]``, float32 or float64, n from 1 to 128; NaN is passed over."""
+    found = x.dtype.type(-np.inf)
     for value in x[p : p + n]:
         found = max(found, value)
     return found
@@ -289,7 +289,7 @@ def _largest(typingctx: Context, x: Kind, p: Kind, n: Kind) -> Any:
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], args[2])
 
-    return types.float32(x, types.int64, types.int64), generate
+    return x.dtype(x, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -297,7 +297,7 @@ def _largest_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
 
-    return types.float32(x, types.int64), generate
+    return x.dtype(x, types.int64), generate
 
 
 @intrinsic
