@@ -9,11 +9,13 @@ import oracle
 import pytest
 import rl_oracle
 import strategies
-from checks import filled_like, noise, rows, structure_of
+from checks import filled_like, noise, rows, structure_of, with_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
+from seqformats.gradients.levels import _operations
+from seqformats.registry import known_gradient
 
 every_kind = pytest.mark.parametrize("kind", [sf.LoD, list], ids=oracle.format_name)
 FLOAT = [np.dtype("f8")]
@@ -205,35 +207,119 @@ def test_single_numbers(arrays, kind, name, data):
     np.testing.assert_array_equal(rows(found).reshape(-1), np.reshape(wanted, -1))
 
 
+two = sf.with_array(lambda a: np.stack([a, a * a], -1))
+ids = sf.with_array(lambda a: a.astype(np.int64) % 2)
+WEIGHT, TABLE = np.array([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]]), np.array([[2.0, 1.0], [-1.0, 4.0]])
+# Those of several batches, or with other structures: do all levels stay, and the call, of a batch and the place of each
+# of its items in the sequences of the level.
+CALLS = {
+    "bincount": (False, lambda x, _: (sf.bincount, (ids(x), 2, x), {})),
+    "cross_entropy": (False, lambda x, _: (sf.cross_entropy, (two(x), ids(x)), {"weights": x})),
+    "cross_entropy none": (True, lambda x, _: (sf.cross_entropy, (two(x), ids(x)), {"reduction": "none"})),
+    "linear": (False, lambda x, _: (sf.linear_cross_entropy, (two(x), WEIGHT, ids(x)), {"weights": x})),
+    "attention": (True, lambda x, _: (sf.attention, (two(x), two(x), two(x)), {"causal": True})),
+    "scatter": (True, lambda x, t: (sf.scatter, (x, t, x), {})),
+    "window_by": (True, lambda x, t: (sf.window_by, (x, t, 1, 0), {})),
+    "truncate_pair": (False, lambda x, _: (sf.truncate_pair, (x, x, 3), {"side": "left"})),
+    "chunk": (False, lambda x, _: (sf.chunk, (x, 2, 1), {})),
+    "levenshtein": (False, lambda x, t: (sf.levenshtein, (ids(x), t), {})),
+    "edits": (False, lambda x, t: (sf.edits, (), {"references": ids(x), "hypotheses": t})),
+    "pairwise_dot": (True, lambda x, _: (sf.pairwise_dot, (two(x), two(x)), {})),
+    "maxsim": (False, lambda x, _: (sf.maxsim, (two(x), two(x)), {})),
+    "embedding_bag": (False, lambda x, _: (sf.embedding_bag, (TABLE, ids(x), x), {})),
+    "cross": (False, lambda x, _: (sf.cross, (x, x), {})),
+    "reshape": (False, lambda x, _: (sf.reshape, (two(x), 1), {})),
+    "corrupt_spans": (False, lambda x, _: (sf.corrupt_spans, (ids(x),), {"sentinel": 9, "seed": 1})),
+    "split_at": (False, lambda x, _: (sf.split_at, (ids(x), 1), {})),
+    "split": (False, lambda x, _: (sf.split, (x, odd(x)), {"keep": "start"})),
+    "shuffle": (True, lambda x, _: (sf.shuffle, (x, 3), {})),
+    "mask": (False, lambda x, _: (sf.mask, (x,), {})),
+    "cu_seqlens": (False, lambda x, _: (sf.cu_seqlens, (x,), {})),
+    "block_mask": (False, lambda x, _: (sf.block_mask, (x,), {})),
+}
+
+
+def items(y):
+    return y if isinstance(y, np.ndarray) else rows(y)
+
+
+def parts(y):
+    return [part for each in y for part in parts(each)] if isinstance(y, tuple) else [y]
+
+
+def in_pair(y):
+    return (y.one, y.two) if isinstance(y, sf.Pairs) else y
+
+
+def with_gradient(operation, args, options):
+    """The result, and its pullback or None."""
+    return sf.vjp(operation, *args, **options) if known_gradient(operation) else (operation(*args, **options), None)
+
+
+@pytest.mark.parametrize("name", CALLS)
 @every_kind
 @given(data=st.data())
-def test_counts_and_losses(kind, data):
-    """Of classes over the sequences of a level, and their gradients: those of the sequences alone."""
+def test_as_the_sequences_alone(kind, name, data):
+    """Results and gradients are those of a batch of the sequences of the level."""
     x, truth, level = drawn(data, kind, [()])
-    flat = truth.at(level)
-    weights, scores = filled_like(x, 7, "f8"), sf.with_array(lambda a: np.stack([a, a * 0], -1))(x)
-    tags = sf.with_array(lambda a: a.astype(np.int64) % 2)(x)
     if kind is list and not rows(x).size:
         return  # lists without items say too little
-    alone = [sf.Ragged(rows(a), flat.lengths()) for a in (tags, weights, scores)]
-    for operation, args, flats in (
-        (sf.bincount, (tags, 2, weights), (alone[0], 2, alone[1])),
-        (sf.cross_entropy, (scores, tags), (alone[2], alone[0])),
-    ):
-        wanted, back = sf.vjp(operation, *flats)
-        found, pull = sf.vjp(operation, *args, level=level)
-        got = found if isinstance(found, np.ndarray) else rows(found)
-        np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
-        dx = pull(wanted if isinstance(found, np.ndarray) else sf.with_array(lambda _, y=wanted: y)(found))
-        assert structure_of(dx)[:2] == structure_of(x)[:2]
-        np.testing.assert_array_equal(rows(dx), back(wanted).data)
-    losses = sf.cross_entropy(scores, tags, reduction="none", weights=weights, level=level)
-    wanted = sf.cross_entropy(alone[2], alone[0], reduction="none", weights=alone[1])
-    assert structure_of(losses)[:2] == structure_of(x)[:2]
-    np.testing.assert_array_equal(rows(losses), wanted.data)
-    assert sf.cu_seqlens(x, level=level).tolist() == [0, *accumulate(flat.lengths())]
-    assert np.array_equal(sf.block_mask(x, level=level), sf.block_mask(flat.lengths()))
-    assert rows(sf.shuffle(x, 3, level=level)).tolist() == sf.shuffle(alone[1]._with_data(rows(x)), 3).data.tolist()
+    flat, k = truth.at(level), level % truth.levels
+    keeps, call = CALLS[name]
+    operation, args, options = call(x, sf.position_ids(x, layout=True, level=level))
+    one = lambda a: sf.Ragged(rows(a), flat.lengths()) if isinstance(a, (list, sf.LoD)) else a  # noqa: E731
+    wanted, back = with_gradient(operation, [one(a) for a in args], {key: one(a) for key, a in options.items()})
+    found, pull = with_gradient(operation, args, {**options, "level": level})
+    upwards = []
+    for y, right in zip(parts(in_pair(found)), parts(in_pair(wanted)), strict=True):
+        np.testing.assert_array_equal(items(y).reshape(items(right).shape), items(right))
+        upwards.append((noise(right, 3), y))
+        if not isinstance(y, np.ndarray):
+            counts, above = oracle.read(y).counts(), truth.levels if keeps else k
+            assert counts[:above] == truth.counts()[:above]
+            if not isinstance(right, np.ndarray):
+                own = oracle.read(right).counts()
+                assert counts[above:] == own[len(own) - len(counts) + above :]
+    if pull is not None:
+        some = [slopes for slopes, _ in upwards]
+        same = [slopes if isinstance(y, np.ndarray) else with_rows(y, items(slopes)) for slopes, y in upwards]
+        as_given = lambda ys, y: sf.Pairs(*ys) if type(y) is sf.Pairs else tuple(ys) if len(ys) > 1 else ys[0]  # noqa: E731
+        for dx, right in zip(parts(pull(as_given(same, found))), parts(back(as_given(some, wanted))), strict=True):
+            np.testing.assert_array_equal(items(dx), items(right))
+            assert isinstance(dx, np.ndarray) or oracle.read(dx).counts() == truth.counts()
+
+
+def in_library(name):
+    """All calls on a batch in that library beside those on NumPy's."""
+    x = sf.LoD(np.array([4.0, -3.0, 2.0, 5.0, 1.0]), [[0, 2, 3, 3], [0, 2, 2, 5]])
+    calls = {key: call for key, (_, call) in CALLS.items()}
+    calls["conv"] = lambda x, _: (sf.conv, (x, np.array([[1.0], [2.0]]), 1, 0), {})
+    there = lambda a: sf.to(a, name) if isinstance(a, (np.ndarray, sf.LoD)) else a  # noqa: E731
+    for key, call in calls.items():
+        operation, args, options = call(x, sf.position_ids(x, layout=True, level=0))
+        wanted, back = with_gradient(operation, args, {**options, "level": 0})
+        args, options = [there(a) for a in args], {which: there(a) for which, a in options.items()}
+        found, pull = with_gradient(operation, args, {**options, "level": 0})
+        for y, right in zip(parts(in_pair(found)), parts(in_pair(wanted)), strict=True):
+            y = sf.to(y, "numpy")
+            assert structure_of(y)[:2] == structure_of(right)[:2] if isinstance(y, sf.LoD) else y.shape == right.shape
+            np.testing.assert_allclose(items(y), items(right), rtol=1e-12, err_msg=key)
+        if pull is not None:
+            for dx, right in zip(parts(pull(found)), parts(back(wanted)), strict=True):
+                np.testing.assert_allclose(items(sf.to(dx, "numpy")), items(right), rtol=1e-12, atol=1e-12, err_msg=key)
+
+
+@pytest.mark.peers
+def test_tensors():
+    pytest.importorskip("torch")
+    in_library("torch")
+
+
+@pytest.mark.jax
+def test_arrays_of_jax():
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        in_library("jax")
 
 
 @every_kind
@@ -369,14 +455,16 @@ def test_other_levels(name):
             sf.vjp(operation, x, *args, level=level)
 
 
-# Those that take none: of single items, whole sequences or batches; of levels or their names itself; of two batches, or
-# with a result a level deeper, for which ``sf.convert(x, sf.Ragged, level=0)`` says what is meant.
-WITHOUT = """astype attention balance buckets cer chunk concat corrupt_spans cross edits ema embedding_bag equal
-flatten_levels from_arrays from_text interleave inverse_order join_batches kernel levenshtein
-linear_cross_entropy mask mask_tokens masked_scatter maxsim minimum_bayes_risk model_inputs nest pack
-pack_bins pairwise_dot put_sequences recurrence reorder repeat reshape scatter show shrink sort_by_length
-split split_at split_batches standardize to to_arrays to_device to_text truncate_pair unchunk wer where
-window_by"""
+# Why an operation takes none.
+WITHOUT = {
+    "an item is what it is in any sequence": "astype equal masked_scatter to to_arrays to_device where",
+    "whole sequences, by their numbers, or several batches, of which `convert` takes a level": """concat interleave
+        join_batches put_sequences reorder repeat show sort_by_length split_batches""",
+    "of lengths, which ``lengths(x, level=)`` gives, or of numbers": "balance buckets inverse_order kernel pack_bins",
+    "of levels themselves: words, chunks, hypotheses, steps": """flatten_levels mask_tokens minimum_bayes_risk nest
+        shrink unchunk""",
+    "inputs of models, and texts, have one level": "cer from_arrays from_text model_inputs pack to_text wer",
+}
 
 
 def test_who_takes_levels():
@@ -384,10 +472,12 @@ def test_who_takes_levels():
     operations = {name: getattr(sf, name) for name in sf.__all__ if inspect.isfunction(getattr(sf, name))}
     own = {name: f for name, f in operations.items() if f.__module__.startswith("seqformats.operations")}
     without = {name for name, f in own.items() if "level" not in inspect.signature(f).parameters}
-    assert without <= set(WITHOUT.split())
+    assert without == set(" ".join(WITHOUT.values()).split())
     for name in without:
         with pytest.raises(TypeError, match="level"):
             own[name](level=0)
+    plain = {name for name, f in own.items() if name not in without and f not in _operations}
+    assert plain == {"lengths", "select", "map_sequences", "standardize", "expand"}  # which read it themselves
 
 
 def test_levels_of_lengths():

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import core, registry
-from ..arrays import NUMPY, is_array_type, library_of, offers_column
+from ..arrays import NUMPY, has_items, is_array_type, library_of, offers_column
 from ..layout import Layout
 from ..limits import remember
 from ..reading import read
@@ -42,6 +42,15 @@ def is_column(x: object) -> bool:
 
 
 _columns: dict[type, str] = {}  # of which types all are columns, or some, or none
+
+
+def is_batch(given: object) -> bool:
+    """Tell whether this is a batch, and not the lengths of one.  Of a list its first element decides."""
+    if is_column(given):
+        return True
+    if isinstance(given, (list, tuple)):
+        return bool(given) and has_items(given[0])
+    return registry.kind_of(given) is not None
 
 
 def is_packed(kind: type) -> bool:

@@ -66,21 +66,30 @@ def over_rows(x: Encoding, begins: Array, structure: Structure) -> Windows:
     """Windows over the rows of `x`, one a row: each begins at that row, and they are as long as `structure` says."""
     z = x if x._flat else registry.service("convert")(x, Ragged)
     source = Overlapping.__new__(Overlapping)
-    item = z._shape[1:]
     cum = structure.offsets
     source._set(data=z.data, lengths=structure.lengths, _structure=structure, _shape=z._shape, _dtype=z._dtype)
     source._set(_at=Layout(frozen(begins), cum, cum, -1, 0, 1, 0))
-    levels = (*x._levels, structure)
+    return _windows(source, (*x._levels, structure))
+
+
+def _windows(source: Overlapping, levels: tuple[Structure, ...]) -> Windows:
+    structure = levels[-1]
     found = Windows.__new__(Windows)
     found._set(
         lod=tuple([level.offsets for level in levels]),
         _levels=levels,
         _structure=structure,
-        _shape=(structure.rows, *item),
-        _dtype=z._dtype,
+        _shape=(structure.rows, *source._shape[1:]),
+        _dtype=source._dtype,
         _source=source,
     )
     return found
+
+
+def with_levels(x: Encoding, levels: tuple[Structure, ...]) -> LoD[Any]:
+    """The rows of a `LoD` under other levels; those of windows stay where they are."""
+    source = x._source if type(x) is Windows else None
+    return _windows(source, levels) if source is not None else LoD._over(x._sample(), levels)
 
 
 def in_place(x: object) -> Encoding | None:

@@ -2,6 +2,9 @@
 
 Operations know innermost sequences alone.  With another level a batch is read as a `LoD` over the same rows that ends
 with that level, each of whose sequences has all its rows.  No row moves, and a tensor stays in its graph.
+
+There is one mechanism, `at_level`, and two ways to it.  An operation with a fast path calls it in its first line, as a
+function around it would take as long as all the rest; others are decorated with `operation_by_level`.
 """
 
 from __future__ import annotations
@@ -9,15 +12,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .. import registry
+from ..arrays import is_array
 from ..converters.convert import rows_of
+from ..errors import LEVEL, said
 from ..formats import Encoding, LoD, level_index, structure_of
+from ..formats.bare import is_batch
 from ..formats.leaves import without_data
+from ..formats.overlapping import with_levels
+from ..formats.structure import whole
 from .cotangent import device_of, fitting
-from .operation import Operand, Pullback, operand
+from .operation import Call, Operand, Pullback, operand, with_gradient
 
+P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,9 +40,9 @@ class _Levels(NamedTuple):
     # has each item a result, so that all levels stay?  Else the levels below are dropped; it may depend on the options
     keeps: bool | Callable[[dict[str, Any]], bool]
     batch: int  # the place of the batch among the arguments
-    beside: tuple[str, ...]  # names of arguments that may be batches over as many sequences, and have gradients
-    marks: tuple[str, ...]  # and of those that have none
-    alone: bool  # is the gradient that of the first of these, and not of the batch?
+    beside: tuple[str, ...]  # names of the others that may be batches over as many sequences
+    gradients: tuple[str, ...]  # names of arguments, in the order of their gradients as far as they are given
+    kinds: tuple[str, ...] | None  # names of the arguments in whose kind each part of a result is; None: the batch
 
 
 _operations: dict[Callable[..., Any], _Levels] = {}
@@ -68,14 +77,20 @@ class Outer(NamedTuple):
         """Each batch of a result over the inner sequences with all levels."""
         if type(y) is tuple:
             return tuple([self.whole(part) for part in y])
+        if not isinstance(y, Encoding):
+            return y
         own: Encoding = self.operand.own
-        return own._with_data(rows_of(y)) if isinstance(y, Encoding) else y
+        below = y._levels[len(self.inner._levels) :]
+        return with_levels(y, (*own._levels, *below)) if below else own._with_data(rows_of(y))
 
     def narrow(self, y: Any) -> Any:
         """The reverse of `whole`."""
         if type(y) is tuple:
             return tuple([self.narrow(part) for part in y])
-        return self.inner._with_data(rows_of(y)) if isinstance(y, Encoding) else y
+        if not isinstance(y, Encoding):
+            return y
+        below = y._levels[len(self.operand.own._levels) :]
+        return with_levels(y, (*self.inner._levels, *below)) if below else self.inner._with_data(rows_of(y))
 
     def result(self, y: Any) -> Any:
         """A result, or a tuple of some, in the caller's kind."""
@@ -98,7 +113,8 @@ def by_level(
     batch: int = 0,
     beside: tuple[str, ...] = (),
     marks: tuple[str, ...] = (),
-    alone: bool = False,
+    gradients: tuple[str, ...] | None = None,
+    kinds: tuple[str, ...] | None = None,
 ) -> Callable[[F], F]:
     """Let `at_level` and `vjp` know an operation that takes ``level=``, whose gradient rule is there already.
 
@@ -110,16 +126,36 @@ def by_level(
         The place of the batch among the arguments.
     beside, marks : tuples of str
         Names of arguments that may be batches over as many sequences: those that have gradients, and those without.
-    alone : bool
-        Whether the gradient is that of the first of `beside` alone.
+    gradients : tuple of str, optional
+        Names of the arguments whose gradients there are, in their order, as far as they are given; without it the batch
+        and `beside`.
+    kinds : tuple of str, optional
+        Names of the arguments in whose kind the parts of a result are; () for an encoding, whatever is given.  Without
+        it all are of the kind of the batch.
     """
 
     def decorate(public: F) -> F:
-        _operations[public] = _Levels(keeps, batch, beside, marks, alone)
+        ordered = (_names(public)[batch], *beside) if gradients is None else gradients
+        _operations[public] = _Levels(keeps, batch, (*beside, *marks), ordered, kinds)
         rule = registry.known_gradient(public)
         if rule is not None:
             registry.gradient(public)(lambda args, options: _vjp(public, rule, args, options))
         return public
+
+    return decorate
+
+
+def operation_by_level(**how: Any) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
+    """`operation` for a function that names ``level``, and does nothing with it itself; `how` is as of `by_level`."""
+
+    def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+        @functools.wraps(prepare)
+        def run(*args: Any, level: int = INNERMOST, **options: Any) -> Any:
+            if level is INNERMOST:
+                return prepare(*args, **options).run()
+            return at_level(run, level, *args, **options)
+
+        return by_level(**how)(with_gradient(run, prepare))
 
     return decorate
 
@@ -130,14 +166,14 @@ def at_level(public: Callable[..., Any], level: int, *args: Any, **options: Any)
     Type checkers take the type of the result from where it is returned.
     """
     how, given = _operations[public], _by_name(public, args, options)
-    outer = Outer.of(given[_names(public)[how.batch]], level)
+    batch, outer = _outer(public, level, given)
     if outer is None:
         same: R = public(*args, **options)
         return same
-    read = _read(public, outer, level, given)
+    read = _read(public, batch, outer, level, given)
     if outer.is_list and not outer.operand.own.rows and not _keeps(how, given):
-        given[next(iter(read))] = outer.inner.to_nested()  # as `x` itself, without a dtype
-    found: R = _finish(how, outer, public(**given), given)
+        given[batch] = outer.inner.to_nested()  # as `x` itself, without a dtype
+    found: R = _finish(how, read, outer, public(**given), given)
     return found
 
 
@@ -154,24 +190,42 @@ def _by_name(public: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     return {**dict(zip(_names(public), args, strict=False)), **options}
 
 
-def _finish(how: _Levels, outer: Outer, y: Any, given: dict[str, Any]) -> Any:
+def _finish(how: _Levels, read: dict[str, Outer], outer: Outer, y: Any, given: dict[str, Any]) -> Any:
     """The result in the caller's kind, with all levels where each item has one."""
-    if _keeps(how, given):
-        return outer.result(outer.whole(y))
-    return outer.result(y) if outer.is_list else y
+    keeps = _keeps(how, given)
+    y = outer.whole(y) if keeps else y
+    if how.kinds is None:
+        return outer.result(y) if keeps or outer.is_list else y
+    ways = [read.get(name) for name in how.kinds]
+    return tuple([part if way is None else way.result(part) for part, way in zip(y, ways, strict=True)]) if ways else y
 
 
 def _keeps(how: _Levels, given: dict[str, Any]) -> bool:
     return how.keeps(given) if callable(how.keeps) else how.keeps
 
 
-def _read(public: Callable[..., Any], outer: Outer, level: int, given: dict[str, Any]) -> dict[str, Outer]:
+def _outer(public: Callable[..., Any], level: int, given: dict[str, Any]) -> tuple[str, Outer | None]:
+    """The name of the batch whose levels count, and this down to one of them; None where nothing is to be changed.
+
+    Where an array is in its place, which has one level, the first batch beside it counts.
+    """
+    how = _operations[public]
+    batch = _names(public)[how.batch]
+    if is_array(given.get(batch)):
+        batch = next((name for name in how.beside if is_batch(given.get(name))), "")
+    if batch in given:
+        return batch, Outer.of(given[batch], level)
+    if given and whole(level, "level") not in (0, -1):
+        raise LEVEL(f"there is no level {said(level)}, since an array has one")
+    return "", None
+
+
+def _read(public: Callable[..., Any], batch: str, outer: Outer, level: int, given: dict[str, Any]) -> dict[str, Outer]:
     """Put the batches down to `level` among the arguments, and say under which names."""
-    how, found = _operations[public], {_names(public)[_operations[public].batch]: outer}
-    for name in (*how.beside, *how.marks):
+    how, found = _operations[public], {batch: outer}
+    for name in [name for name in how.beside if name != batch]:
         one = given.get(name)
-        is_batch = registry.kind_of(one) is not None or isinstance(one, (list, tuple))  # else rows, or a number
-        if is_batch and len(operand(one).own._levels) == len(outer.operand.own._levels):
+        if is_batch(one) and len(operand(one).own._levels) == len(outer.operand.own._levels):
             beside = Outer.of(one, level)
             if beside is not None:
                 found[name] = beside
@@ -185,22 +239,20 @@ def _vjp(
 ) -> tuple[Any, Pullback]:
     """The rule of an operation, with whatever level."""
     how, given = _operations[public], _by_name(public, args, options)
-    level, batch = given.pop("level", INNERMOST), _names(public)[how.batch]
-    outer = None if level is INNERMOST or batch not in given else Outer.of(given[batch], level)
+    level = given.pop("level", INNERMOST)
+    batch, outer = ("", None) if level is INNERMOST else _outer(public, level, given)
     if outer is None:
         return rule(args, {name: one for name, one in options.items() if name != "level"})
-    read = {name: one.without_data() for name, one in _read(public, outer, level, given).items()}
+    read = {name: one.without_data() for name, one in _read(public, batch, outer, level, given).items()}
     y, pullback = rule((), given)
     keeps = _keeps(how, given)
-    result = _finish(how, outer, y, given)
+    result = _finish(how, read, outer, y, given)
     shape, device = read[batch], device_of(y)
     like = without_data(outer.whole(y)) if keeps else None
-    ways = [read.get(name) for name in (*(() if how.alone else (batch,)), *how.beside)]
+    ways = [read.get(name) for name in how.gradients if given.get(name) is not None]
 
     def back(dy: Any) -> Any:
         dx = pullback(shape.narrow(fitting(dy, like, device)) if keeps else dy)
-        if how.batch:  # what has a gradient is no batch over these sequences
-            return dx
         if not isinstance(dx, tuple):
             return dx if ways[0] is None else ways[0].gradient(dx)
         found = [part if way is None else way.gradient(part) for way, part in zip(ways, dx, strict=False)]

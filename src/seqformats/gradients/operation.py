@@ -249,7 +249,7 @@ def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     def run(*args: P.args, **options: P.kwargs) -> R:
         return prepare(*args, **options).run()
 
-    return _with_gradient(run, prepare)
+    return with_gradient(run, prepare)
 
 
 def quickly_by(enter: Callable[..., Any]) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
@@ -261,12 +261,13 @@ def quickly_by(enter: Callable[..., Any]) -> Callable[[Callable[P, Call[R]]], Ca
             found: R | None = None if options else enter(*args)
             return prepare(*args, **options).run() if found is None else found
 
-        return _with_gradient(run, prepare)
+        return with_gradient(run, prepare)
 
     return decorate
 
 
-def _with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+def with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+    """Let `vjp` know the gradient of ``run``, which is `prepare` and more."""
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
     return run
 

@@ -10,7 +10,7 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import at_least
 from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, said
-from ..formats.bare import is_column, read_column
+from ..formats.bare import is_batch, is_column, read_column
 from ..formats.leaves import calculated
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
@@ -21,13 +21,13 @@ from ..launch.kernel import kernel
 from ..limits import allocated
 from .annotations import B, Counts, Lengths
 from .over import flat_layout, layout_for, rows_like, settled
-from .questions import is_batch
 from .rearrange import per_sequence
 
 number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
 
 
-def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None) -> Array:
+@by_level(keeps=False, kinds=())
+def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None, level: int = INNERMOST) -> Array:
     """Mark the places of a padded batch that hold an item.
 
     Parameters
@@ -37,6 +37,8 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
         The room of a sequence; without it that of a `Masked`, else the longest.
     side : "right" or "left", optional
         Where the padding is; without it that of a `Masked`, else "right".
+    level : int
+        See `position_ids`.
 
     Returns
     -------
@@ -62,6 +64,8 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
     array([[False, False,  True],
            [ True,  True,  True]])
     """
+    if level is not INNERMOST and _has_levels(lengths, level):
+        return at_level(mask, level, lengths, width=width, side=side)
     library: Library
     if is_column(lengths):
         lengths = read_column(lengths)

@@ -121,7 +121,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     return Call(mass.own, rule, found.result, mass.gradient)
 
 
-by_level(keeps=False, beside=("weights",), alone=True)(with_rule(bincount, _prepare_bincount))
+by_level(keeps=False, beside=("weights",), gradients=("weights",))(with_rule(bincount, _prepare_bincount))
 
 
 def _weights(given: Weights, x: Encoding) -> Operand:

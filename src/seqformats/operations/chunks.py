@@ -20,6 +20,7 @@ from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_levels
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
@@ -97,6 +98,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
 CHUNK = Operation(_chunked, _chunked_rule, check=_cut, read=_operand)
 
 
+@by_level(keeps=False, kinds=())
 @CHUNK.of
 def chunk(
     x: Batch,
@@ -105,6 +107,7 @@ def chunk(
     *,
     last: Literal["keep", "drop", "pad", "shift"] = "keep",
     fill: object = 0,
+    level: int = INNERMOST,
 ) -> Chunks:
     """Every sequence as chunks of `size` items, each beginning ``size - overlap`` after the one before.
 
@@ -122,6 +125,8 @@ def chunk(
         then stays one short chunk.
     fill : a value or an item
         What pads, exact in the dtype.
+    level : int
+        The level of a `LoD` whose sequences are cut, as in `convert`; the levels below are dropped.
 
     Returns
     -------
@@ -159,6 +164,8 @@ def chunk(
     >>> sf.chunk(x, 4, last="shift").starts
     array([0, 1, 0])
     """
+    if level is not INNERMOST:
+        return at_level(chunk, level, x, size, overlap, last=last, fill=fill)
     given: Any = x
     found: Chunks = CHUNK.run(given, size, overlap, last, fill)
     return found

@@ -16,7 +16,8 @@ from ..formats.leaves import without_data
 from ..formats.pairs import pair
 from ..formats.structure import Structure
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of
 from ..launch.kernel import kernel
 from ..limits import check_room
 from .annotations import Batch
@@ -28,14 +29,16 @@ from .spread import summed
 pair_lengths, pair_rows = kernel("pair_lengths"), kernel("pair_rows")
 
 
-@operation
-def cross(x: Batch, y: Batch) -> Call[Pairs]:
+@operation_by_level(keeps=False, beside=("y",), kinds=())
+def cross(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[Pairs]:  # noqa: ARG001  see `operation_by_level`
     """All pairs of an item of `x` and an item of `y`, within every sequence.
 
     Parameters
     ----------
     x, y : encodings, lists of arrays or nested lists
         Over as many innermost sequences, and as many outermost ones; of any dtypes, item shapes and libraries.
+    level : int
+        The level of a `LoD` whose sequences these are, as in `convert`; the levels below are dropped.
 
     Returns
     -------

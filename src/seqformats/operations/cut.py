@@ -14,8 +14,8 @@ from ..converters.layouts import at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
-from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of, operation
+from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
@@ -225,7 +225,7 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     return TRUNCATE.run(x, most, side)
 
 
-@operation
+@operation_by_level(keeps=False, beside=("b",), kinds=("a", "b"))
 def truncate_pair(
     a: B,
     b: Batch,
@@ -233,6 +233,7 @@ def truncate_pair(
     strategy: Literal["longest_first", "only_first", "only_second"] = "longest_first",
     *,
     side: Literal["right", "left", "middle"] = "right",
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
 ) -> Call[tuple[B, Any]]:
     """Two batches, sequence by sequence cut so that both together have at most a given number of items.
 
@@ -247,6 +248,8 @@ def truncate_pair(
         longer one keeps one item more, `b` where they are equally long; or always the same.
     side : "right", "left" or "middle"
         See `truncate`.
+    level : int
+        See `cut`.
 
     Returns
     -------

@@ -13,6 +13,7 @@ from ..converters.convert import convert
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, is_own
 from ..formats.structure import same_levels
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
 from ..launch.kernel import Kernel, Work, kernel, variant_of
 from ..launch.threads import num_threads
@@ -38,10 +39,11 @@ LEAST = -(2**63)
 
 
 @overload
-def levenshtein(x: Nested, y: Batch) -> Any: ...
+def levenshtein(x: Nested, y: Batch, *, level: int = ...) -> Any: ...
 @overload
-def levenshtein(x: Flat, y: Batch) -> Array: ...
-def levenshtein(x: Batch, y: Batch) -> Reduced:
+def levenshtein(x: Flat, y: Batch, *, level: int = ...) -> Array: ...
+@by_level(keeps=False, marks=("y",))
+def levenshtein(x: Batch, y: Batch, *, level: int = INNERMOST) -> Reduced:
     """The edit distance of every sequence of `x` to the one of `y` at the same place.
 
     That is how many items must be inserted, deleted or replaced, one at a time, to make one of the other.
@@ -52,6 +54,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
         Over the same number of innermost sequences, of integers or bools of any dtype, with item shape () or (1,); they
         may be of different kinds and dtypes.  Where both have more levels, the outer ones are the same.  Or texts in
         lists, which are compared by code points, or lists of lists of words.
+    level : int
+        The level of a `LoD` whose sequences are compared, as in `convert`; the result has the levels above it.
 
     Returns
     -------
@@ -99,6 +103,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     array([3, 2])
     """
     x, y = in_numbers(x, y, "xy")
+    if level is not INNERMOST:
+        return at_level(levenshtein, level, x, y)
     own, other = (each.own for each in operands_of(x, y))
     result = None if is_own(x) else operand_of_reduction(x).result
     pair = pair_of(own, other, (x, y), "xy")

@@ -14,7 +14,8 @@ from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANG
 from ..formats import Encoding
 from ..formats.encoding import shown
 from ..formats.structure import same_levels
-from ..gradients.operation import Call, each_gradient, operands_of, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, each_gradient, operands_of
 from .annotations import B, Batch, Counts
 from .attention_call import AttentionCall, Choices, heads_of
 from .attention_rows import NO_BIAS, SLOPES, TABLE
@@ -28,7 +29,7 @@ ALL = 1 << 61
 """So many keys to a side are all that there are."""
 
 
-@operation
+@operation_by_level(keeps=True, beside=("k", "v"))
 def attention(
     q: B,
     k: Batch,
@@ -44,6 +45,7 @@ def attention(
     sinks: Array | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
 ) -> Call[B]:
     """Scaled dot-product attention along every sequence, without padding.
 
@@ -83,6 +85,8 @@ def attention(
         their expected sum stays the same.
     seed : int, optional
         From 0 to 2^63 - 1, what `dropout` draws by; needed where that is above 0.
+    level : int
+        The level of a `LoD` whose sequences these are, as in `convert`; the whole structure stays.
 
     Returns
     -------

@@ -16,6 +16,7 @@ from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, sa
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback
 from ..launch.kernel import variant_of
 from .annotations import Batch, Reduced, Weights
@@ -35,6 +36,7 @@ def embedding_bag(
     mode: Literal["sum", "mean", "max"] = "sum",
     *,
     sparse: bool = False,
+    level: int = INNERMOST,
 ) -> Reduced:
     """Reduce the rows of `table` that the ids of each sequence name, without writing these rows out.
 
@@ -51,6 +53,8 @@ def embedding_bag(
     sparse : bool
         Of a `table` of PyTorch: make its gradient a sparse tensor with one row for each different id, as
         ``torch.optim.SparseAdam`` takes it.
+    level : int
+        The level of `ids` whose sequences are the bags, as in `convert`; the result has the levels above it.
 
     Returns
     -------
@@ -97,6 +101,8 @@ def embedding_bag(
     array([[2.6, 2.4],
            [0. , 2. ]])
     """
+    if level is not INNERMOST:
+        return at_level(embedding_bag, level, table, ids, weights, mode, sparse=sparse)
     y = PATH.enter(table, ids, weights, mode) if sparse is False else None
     if y is None:
         y = _plainly(table, ids, weights, mode, sparse)
@@ -146,6 +152,7 @@ def _embedding_bag(
 
 
 registry.gradient(embedding_bag)(lambda args, options: _embedding_bag(*args, **options).vjp())
+by_level(keeps=False, batch=1, marks=("weights",), gradients=("table", "weights"))(embedding_bag)
 
 
 def _plainly(table: Any, ids: Batch, weights: Any, mode: object, sparse: object) -> Array | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import Array, to_host
 from ..errors import COUNTS
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
@@ -65,7 +66,8 @@ def _total(counts: Array) -> int:
     return counts.item() if counts.shape[0] == 1 else int(to_host(counts).sum())
 
 
-def edits(*, references: Batch, hypotheses: Batch) -> EditCounts:
+@by_level(keeps=False, marks=("hypotheses",))
+def edits(*, references: Batch, hypotheses: Batch, level: int = INNERMOST) -> EditCounts:
     """The hits, substitutions, deletions and insertions that make hypotheses of references.
 
     Parameters
@@ -73,6 +75,8 @@ def edits(*, references: Batch, hypotheses: Batch) -> EditCounts:
     references, hypotheses : encodings, lists of arrays, nested lists, or lists of texts
         As many sequences of tokens, as `levenshtein` takes them: integers or bools, or texts, which are
         compared by characters, or lists of words.
+    level : int
+        The level of a `LoD` whose sequences are compared, as in `convert`.
 
     Returns
     -------
@@ -117,6 +121,8 @@ def edits(*, references: Batch, hypotheses: Batch) -> EditCounts:
     0.6
     """
     given = in_numbers(references, hypotheses, _NAMES)
+    if level is not INNERMOST:
+        return at_level(edits, level, references=given[0], hypotheses=given[1])
     one, two = (each.own for each in operands_of(*given))
     pair = pair_of(one, two, given, _NAMES)
     n, library = one._structure.n, pair.library

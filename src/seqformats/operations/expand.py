@@ -208,7 +208,7 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: in
 
 
 registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
-by_level(keeps=True, batch=1)(expand_as)
+by_level(keeps=True, batch=1, gradients=("x",))(expand_as)
 
 
 def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:

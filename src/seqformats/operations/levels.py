@@ -32,6 +32,7 @@ from ..formats.annotations import Integers, Shaped
 from ..formats.leaves import leaves, without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, integers
+from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat
@@ -94,11 +95,19 @@ def _in_lists(y: LoD, x: list[Any] | tuple[Any, ...]) -> Any:
 
 
 @overload
-def split_at(x: Sequence[Any], tokens: Integers | Set[int] | int, keep: Keep = ...) -> list[Any]: ...
+def split_at(
+    x: Sequence[Any], tokens: Integers | Set[int] | int, keep: Keep = ..., *, level: int = ...
+) -> list[Any]: ...
 @overload
-def split_at(x: Flat | Shaped, tokens: Integers | Set[int] | int, keep: Keep = ...) -> LoD: ...
-@operation
-def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = "end") -> Call[Any]:
+def split_at(x: Flat | Shaped, tokens: Integers | Set[int] | int, keep: Keep = ..., *, level: int = ...) -> LoD: ...
+@operation_by_level(keeps=False)
+def split_at(
+    x: Batch | Shaped,
+    tokens: Integers | Set[int] | int,
+    keep: Keep = "end",
+    *,
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
+) -> Call[Any]:
     """Every sequence of tokens in parts, split at some tokens: a level more.
 
     Parameters
@@ -108,6 +117,8 @@ def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = 
     tokens : integers, in any order, or one
     keep : "end", "start" or "drop"
         Whether such a token ends its part, begins the next one, or is left out.
+    level : int
+        The level of a `LoD` whose sequences are split, as in `convert`; the levels below are dropped.
 
     Returns
     -------
@@ -164,19 +175,30 @@ def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = 
 
 @overload
 def split(
-    x: Sequence[Any], where: Batch | Shaped | None = ..., *, lengths: Batch | Integers | None = ..., keep: Keep = ...
+    x: Sequence[Any],
+    where: Batch | Shaped | None = ...,
+    *,
+    lengths: Batch | Integers | None = ...,
+    keep: Keep = ...,
+    level: int = ...,
 ) -> list[Any]: ...
 @overload
 def split(
-    x: Flat | Shaped, where: Batch | Shaped | None = ..., *, lengths: Batch | Integers | None = ..., keep: Keep = ...
+    x: Flat | Shaped,
+    where: Batch | Shaped | None = ...,
+    *,
+    lengths: Batch | Integers | None = ...,
+    keep: Keep = ...,
+    level: int = ...,
 ) -> LoD: ...
-@operation
+@operation_by_level(keeps=False, marks=("where",))
 def split(
     x: Batch | Shaped,
     where: Batch | Shaped | None = None,
     *,
     lengths: Batch | Integers | None = None,
     keep: Keep = "end",
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
 ) -> Call[Any]:
     """Every sequence in parts, by marked items or by lengths: a level more.
 
@@ -190,6 +212,8 @@ def split(
         The lengths of its parts, which may be empty; of a stream a list of integers.  Instead of `where`.
     keep : "end", "start" or "drop"
         Whether an item where there is True ends its part, begins the next one, or is left out; see `split_at`.
+    level : int
+        See `split_at`.
 
     Returns
     -------

@@ -17,7 +17,8 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import connected, without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, operand, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, Pullback, operand
 from .annotations import Batch, Weights
 from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
 from .item_weights import ItemWeights
@@ -31,7 +32,11 @@ _SCORES, _FEWEST = 1 << 23, 64
 """Numbers of scores that are made at a time, and of items at least: fewer leave the cores waiting for the weights."""
 
 
-@operation
+@operation_by_level(
+    keeps=lambda given: given.get("reduction") == "none",
+    marks=("targets", "weights"),
+    gradients=("hidden", "weight", "bias", "weights"),
+)
 def linear_cross_entropy(
     hidden: Batch,
     weight: Array,
@@ -43,6 +48,7 @@ def linear_cross_entropy(
     reduction: Literal["sequence", "mean", "sum", "none"] = "sequence",
     weights: Weights | None = None,
     chunk: int | None = None,
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
 ) -> Call[Any]:
     """Return the cross entropy of the scores ``hidden @ weight.T + bias`` without writing the scores out.
 
@@ -56,7 +62,7 @@ def linear_cross_entropy(
         Integers over the same sequences, as for `cross_entropy`.
     bias : array (classes,), optional
         Added to the scores.
-    ignore, label_smoothing, reduction, weights
+    ignore, label_smoothing, reduction, weights, level
         As for `cross_entropy`.
     chunk : int, optional
         The number of items whose scores are in memory at a time; by default as many as make 2^23 scores, but 64.

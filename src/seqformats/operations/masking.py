@@ -26,17 +26,18 @@ from ..errors import (
 )
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
+from ..formats.bare import is_batch
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
 from ..formats.structure import whole as check_whole
+from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
 from .annotations import B, Batch
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
-from .questions import is_batch
 from .spans import around, divided, rows_in_spans, special_rows
 
 mask_items, corrupt_items, pad_blocks = kernel("mask_items"), kernel("corrupt_items"), kernel("pad_blocks")
@@ -234,6 +235,7 @@ def mask_tokens(
     return MaskedTokens(*made)
 
 
+@by_level(keeps=False, marks=("special",))
 def corrupt_spans(
     ids: B,
     *,
@@ -242,6 +244,7 @@ def corrupt_spans(
     rate: SupportsFloat = 0.15,
     mean: SupportsFloat = 3.0,
     special: Integers | Set[int] | Batch = (),
+    level: int = INNERMOST,
 ) -> SpanCorrupted[B]:
     """Take spans at random out of every sequence, as T5 learns to fill them in.
 
@@ -261,6 +264,8 @@ def corrupt_spans(
     special : integers, or bools laid out in any way over the same sequences
         Ids, or items, that are in no span, as for `mask_tokens`: the others are divided as if they were alone, and a
         span with a special item within is two.
+    level : int
+        The level of a `LoD` whose sequences these are, as in `convert`; the levels below are dropped.
 
     Returns
     -------
@@ -305,6 +310,8 @@ def corrupt_spans(
     >>> y.inputs, y.targets
     ([[1, 11, 12, 99, 2]], [[99, 13, 14, 98]])
     """
+    if level is not INNERMOST:
+        return at_level(corrupt_spans, level, ids, sentinel=sentinel, seed=seed, rate=rate, mean=mean, special=special)
     tokens = _tokens(ids)
     part, size, key = share(rate, "rate"), number(mean, "mean"), key_of(seed)
     if not 1 <= size < math.inf:
@@ -336,9 +343,8 @@ def corrupt_spans(
         rows = library.concatenate([rows, library.from_host(names.reshape(-1, *items.item_shape), rows)])
         made = [library.take(rows, index, 0).view(tokens.dtype) for index in found.rows]
         into, aside = found.structures
-    like = without_data(tokens.own)
     parts = [
-        convert_like(Ragged._sealed(tokens.returned(data), structure), like)
+        convert_like(Ragged._sealed(tokens.returned(data), structure), without_data(tokens.own))
         for data, structure in zip(made, (into, aside), strict=True)
     ]
     return SpanCorrupted(*(parts if tokens.result is None else [tokens.result(y) for y in parts]))

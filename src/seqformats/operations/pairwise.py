@@ -19,7 +19,8 @@ from ..errors import COUNTS, DTYPE, INDEX, LEVELS, OVERFLOW, SHAPE, WHOLE
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import without_data
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
 from .embedding_bag import FLOATS, embedding_bag
@@ -39,14 +40,16 @@ AT_ONCE = 1 << 20
 """Products that `maxsim` has in memory at a time, if it is not one pair alone that has more."""
 
 
-@operation
-def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
+@operation_by_level(keeps=True, beside=("y",), kinds=())
+def pairwise_dot(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[LoD]:  # noqa: ARG001  see `operation_by_level`
     """Multiply each item of every sequence of `x` with each item of the one of `y`, as vectors.
 
     Parameters
     ----------
     x, y : encodings, lists of arrays or nested lists
         Over the same number of sequences, items ``(d,)`` of floats, of one dtype and library.
+    level : int
+        The level of a `LoD` whose sequences these are, as in `convert`; all levels of `x` stay, above those of `y`.
 
     Returns
     -------
@@ -95,8 +98,14 @@ def pairwise_dot(x: Batch, y: Batch) -> Call[LoD]:
     return Call((one, two), call.rule, None, each_gradient(given), call.gradients)
 
 
-@operation
-def maxsim(queries: Batch, documents: Batch, candidates: Batch | None = None) -> Call[Any]:
+@operation_by_level(keeps=False, beside=("documents",), kinds=())
+def maxsim(
+    queries: Batch,
+    documents: Batch,
+    candidates: Batch | None = None,
+    *,
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
+) -> Call[Any]:
     """Score documents by the items that are most like those of a query: ColBERT's late interaction.
 
     The sum, over the items of a query, of the largest dot product with an item of a document.
@@ -107,6 +116,8 @@ def maxsim(queries: Batch, documents: Batch, candidates: Batch | None = None) ->
         Items ``(d,)`` of floats, of one dtype and library.
     candidates : an encoding, a list of arrays or nested lists, optional
         Integers, item shape (): for each query the positions of the documents to be scored.
+    level : int
+        The level of a `LoD` whose sequences are the queries, and the documents if they have as many levels.
 
     Returns
     -------

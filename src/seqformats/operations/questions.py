@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, has_items, is_array, library_of_type, to_host
+from ..arrays import Array, is_array, library_of_type, to_host
 from ..converters.convert import as_own, rows_of
 from ..errors import BATCH
 from ..formats import Encoding, Pairs, level_index
 from ..formats.annotations import Shaped
-from ..formats.bare import as_encoding, is_column
+from ..formats.bare import as_encoding, is_batch
 from ..formats.structure import integers, same_levels
 from ..formats.trees import columns_of, is_tree
 from .annotations import Batch, Lengths
@@ -65,15 +65,6 @@ def lengths(x: Lengths, level: int = -1) -> Array:
 def lengths_given(given: Lengths) -> Array:
     """The lengths that a caller means: an encoding's or a bare list's own, or the integers given; a private copy."""
     return lengths(given).copy() if is_batch(given) else integers(given, "lengths")
-
-
-def is_batch(given: object) -> bool:
-    """Tell whether this is a batch, and not the lengths of one.  Of a list its first element decides."""
-    if is_column(given):
-        return True
-    if isinstance(given, (list, tuple)):
-        return bool(given) and has_items(given[0])
-    return registry.kind_of(given) is not None
 
 
 def equal(

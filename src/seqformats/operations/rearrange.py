@@ -18,8 +18,8 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import MOST, Structure, integers, whole
-from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand, operation
+from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
+from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
@@ -169,8 +169,8 @@ def per_sequence(value: object, n: int, what: str) -> Array:
     return found
 
 
-@operation
-def reshape(x: B, width: int) -> Call[B]:
+@operation_by_level(keeps=False)
+def reshape(x: B, width: int, *, level: int = INNERMOST) -> Call[B]:  # noqa: ARG001  see `operation_by_level`
     """The numbers of every sequence in rows of `width`.
 
     Parameters
@@ -179,6 +179,8 @@ def reshape(x: B, width: int) -> Call[B]:
         Items of any dtype, with one axis; an item without an axis counts as one number.
     width : int
         Numbers in a row of the result, at least 1.
+    level : int
+        The level of a `LoD` whose sequences these are, as in `convert`; the levels below are dropped.
 
     Returns
     -------

@@ -14,7 +14,8 @@ from ..errors import CHOICE, COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, TOGETH
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operands_of, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operands_of
 from ..launch.kernel import kernel
 from .annotations import Batch, X
 from .over import scratch
@@ -23,8 +24,15 @@ from .scatter_items import scattered
 scatter_rows = kernel("scatter_rows")
 
 
-@operation
-def scatter(base: X, index: Batch, updates: Batch, *, mode: Literal["add", "put"] = "add") -> Call[X]:
+@operation_by_level(keeps=True, beside=("updates",), marks=("index",))
+def scatter(
+    base: X,
+    index: Batch,
+    updates: Batch,
+    *,
+    mode: Literal["add", "put"] = "add",
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
+) -> Call[X]:
     """Add the updates of each sequence at chosen places of a row of `base`, or of its sequence there.
 
     Parameters
@@ -39,6 +47,8 @@ def scatter(base: X, index: Batch, updates: Batch, *, mode: Literal["add", "put"
     mode : "add" or "put"
         "put" replaces what is there, which makes `scatter` the inverse of `gather`; of a place that comes several times
         the last update stays.
+    level : int
+        The level of a batch whose sequences `index` and `updates` go with, as in `convert`; the whole structure stays.
 
     Returns
     -------

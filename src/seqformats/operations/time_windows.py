@@ -14,7 +14,8 @@ from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import wants_grad
 from ..formats.overlapping import over_rows
 from ..formats.structure import MOST, Structure
-from ..gradients.operation import Call, Pullback, operand, operand_beside, operation
+from ..gradients.levels import INNERMOST, operation_by_level
+from ..gradients.operation import Call, Pullback, operand, operand_beside
 from .annotations import Batch, Value
 from .companions import check_same_lengths
 from .pick import pick, pullback_of
@@ -29,8 +30,16 @@ _CLOSED = {
 """Sides for the beginning and the end of a window: which of the items that stand just there it has."""
 
 
-@operation
-def window_by(x: Batch, keys: Batch, before: Value, after: Value, *, closed: str = "both") -> Call[LoD[Any]]:
+@operation_by_level(keeps=True, marks=("keys",), kinds=())
+def window_by(
+    x: Batch,
+    keys: Batch,
+    before: Value,
+    after: Value,
+    *,
+    closed: str = "both",
+    level: int = INNERMOST,  # noqa: ARG001  see `operation_by_level`
+) -> Call[LoD[Any]]:
     """Make a window around every item, of the items of its sequence whose keys are near its own.
 
     Parameters
@@ -43,6 +52,8 @@ def window_by(x: Batch, keys: Batch, before: Value, after: Value, *, closed: str
         From how much below the key of the item to how much above it; not negative.
     closed : "both", "left", "right" or "neither"
         The ends that belong to a window: whether it has the items that are just that far away.
+    level : int
+        The level whose sequences windows are in, as in `convert`; the whole structure stays above them.
 
     Returns
     -------

@@ -11,12 +11,12 @@ from ..converters.convert import as_own, convert
 from ..converters.layouts import at_least
 from ..errors import COUNTS, KIND, SHAPE, WHOLE, needed, said
 from ..formats import Pairs, Ragged
-from ..formats.bare import as_encoding
+from ..formats.bare import as_encoding, is_batch
 from ..formats.pictures import COLOURS, picture
 from ..formats.structure import Structure
 from ..operations import batch
 from ..operations.annotations import Batch, Lengths
-from ..operations.questions import is_batch, lengths_given
+from ..operations.questions import lengths_given
 from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, in_integers, on_host
 
 _BATCHES = 128  # drawn at most

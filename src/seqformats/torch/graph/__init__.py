@@ -19,7 +19,7 @@ from ...arrays.functions import Operation
 from ...formats.arithmetic import Arithmetic, map_one, map_two
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
-from ...gradients.operation import Back, _with_gradient
+from ...gradients.operation import Back, with_gradient
 from ...operations.own import _Own
 from ...when_imported import when_imported
 from ...wrapping.wrapper import Wrapper
@@ -29,7 +29,7 @@ from .outside import functions_of, leave_alone, left_alone, with_pullback
 
 OPERATORS = {"_unary", "_binary", "_comparison"}
 """What makes the methods of operators, which call `map_one` and `map_two`."""
-AFTER = {"vjp": with_pullback, "lengths": batches.alone, "_with_gradient": left_alone}
+AFTER = {"vjp": with_pullback, "lengths": batches.alone, "with_gradient": left_alone}
 AFTER["Wrapper.with_gradient"] = with_pullback
 
 
@@ -41,7 +41,7 @@ def entrances() -> Iterator[Any]:
                 yield from [x for x in functions_of(found) if x.__name__ not in ("__len__", *batches.FOLLOWED)]
             yield found
     yield from registry.gradients()  # operations that callers have made are among them
-    yield from (_with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
+    yield from (with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
     for kind in (Back, Operation, Sequences, _Own):
         yield from functions_of(kind)
 
