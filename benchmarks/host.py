@@ -135,6 +135,7 @@ def pretend() -> Callable[[np.ndarray], Any]:
     import torch
 
     from seqformats.arrays import library_of
+    from seqformats.arrays.library import watch
     from seqformats.launch.driver import driver
 
     _context.enter_context(driver().on(0))  # one is current where PyTorch has tensors on a GPU
@@ -153,11 +154,14 @@ def pretend() -> Callable[[np.ndarray], Any]:
         def stream(self, like: Any) -> int:
             return 0
 
+        def lane(self, like: Any) -> tuple[int, int]:
+            return 0, 0
+
         def empty(self, shape: Any, dtype: Any, like: Any) -> Any:
-            return torch.empty(shape, dtype=dtype)
+            return watch.took(torch.empty(shape, dtype=dtype), zeros=False)
 
         def zeros(self, shape: Any, dtype: Any, like: Any) -> Any:
-            return torch.zeros(shape, dtype=dtype)
+            return watch.took(torch.zeros(shape, dtype=dtype), zeros=True)
 
         def upload(self, packed: np.ndarray, like: Any) -> Any:
             return torch.from_numpy(packed).clone()

@@ -7,6 +7,7 @@ import pytest
 from libraries import SIMULATED
 
 from seqformats import arrays
+from seqformats.arrays.library import watch
 
 
 class There(np.ndarray):
@@ -32,10 +33,10 @@ class Elsewhere(arrays.NumPy):
         return "cuda:0"
 
     def empty(self, shape, dtype, like):
-        return np.empty(shape, dtype).view(There)
+        return watch.took(np.empty(shape, dtype).view(There), zeros=False)
 
     def zeros(self, shape, dtype, like):
-        return np.zeros(shape, dtype).view(There)
+        return watch.took(np.zeros(shape, dtype).view(There), zeros=True)
 
     def concatenate(self, arrays):
         return super().concatenate(arrays).view(There)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import DEVICE, DTYPE, said
-from .library import Array, DType, Library, Operand, Shape, device_name
+from .library import Array, DType, Library, Operand, Shape, device_name, watch
 from .numpy import NUMPY
 
 CuPyArray: TypeAlias = Any  # cupy.ndarray, of a package that need not be there
@@ -39,14 +39,15 @@ class CuPy(Library):
 
     def empty(self, shape: Shape, dtype: DType, like: CuPyArray) -> CuPyArray:
         with like.device:
-            return self.cupy.empty(shape, dtype)
+            return watch.took(self.cupy.empty(shape, dtype), zeros=False)
 
     def zeros(self, shape: Shape, dtype: DType, like: CuPyArray) -> CuPyArray:
         with like.device:
-            return self.cupy.zeros(shape, dtype)
+            return watch.took(self.cupy.zeros(shape, dtype), zeros=True)
 
     def astype(self, x: CuPyArray, dtype: DType) -> CuPyArray:
-        return x.astype(dtype, copy=False)
+        made = x.astype(dtype, copy=False)
+        return x if made is x else watch.cast(x, made)
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         return NUMPY.item(fill, dtype, item_shape)

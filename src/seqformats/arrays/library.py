@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 from types import ModuleType
@@ -163,6 +165,27 @@ def part(name: str) -> ModuleType:
     return imported(f".{name}", __package__)
 
 
+class Watch(threading.local):
+    """Has the recorder of the call that this thread makes a plan of, see `launch.plans`."""
+
+    recorder: Any = None
+
+    def took(self, x: Any, zeros: bool) -> Any:
+        """Tell of new memory on a device, of zeros or undefined; the array."""
+        if self.recorder is not None:
+            self.recorder.took(x, zeros)
+        return x
+
+    def cast(self, x: Any, made: Any) -> Any:
+        """Tell of an array in another dtype; the new array."""
+        if self.recorder is not None:
+            self.recorder.cast(x, made)
+        return made
+
+
+watch = Watch()
+
+
 class Library:
     """An array library.  Methods take arrays that `adopt` has returned.
 
@@ -241,6 +264,10 @@ class Library:
         """A new array beside `like`, its contents undefined."""
         raise NotImplementedError
 
+    def maker(self, shape: Shape, dtype: DType) -> Callable[[Array], Array]:
+        """`empty` for one shape and dtype, on a device, as a function of `like`."""
+        return functools.partial(self.empty, shape, dtype)
+
     def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
         """A new array beside `like` of zeros (zero bytes)."""
         raise NotImplementedError
@@ -302,6 +329,10 @@ class Library:
         a, b = self.address(x), self.address(y)
         sizes = [size_of(z.shape) * self.itemsize(z.dtype) for z in (x, y)]
         return a < b + sizes[1] and b < a + sizes[0]
+
+    def ready(self, x: Array, shape: Shape, dtype: DType) -> int:
+        """The address of an array of a device, if it is as it was when it was validated, and no mode asks; else 0."""
+        return self.address(x) if x.shape == shape and x.dtype == dtype and self.contiguous(x) else 0
 
     # --- lists of arrays ---
 
@@ -427,6 +458,10 @@ class Library:
     def stream(self, like: Array) -> int:
         """The handle of the current stream on the device of `like`."""
         raise NotImplementedError
+
+    def lane(self, like: Array) -> tuple[int, int]:
+        """The number of the device of `like`, and `stream`."""
+        return self.index(like), self.stream(like)
 
     def upload(self, packed: Array, like: Array) -> Array:
         """Bytes (host, uint8) copied beside `like` on the current stream, without waiting for anything."""

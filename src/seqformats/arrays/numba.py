@@ -15,7 +15,7 @@ from ..kernels.parts.compiler import gpu, need, simulated
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .known import to_host
-from .library import Array, DType, Library, Operand, Shape, device_name, size_of
+from .library import Array, DType, Library, Operand, Shape, device_name, size_of, watch
 from .numpy import NUMPY
 
 need()
@@ -46,10 +46,10 @@ class NumbaDevice(Library):
         return bool(x.is_c_contiguous())
 
     def empty(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return allocate(shape, dtype, index_of(like))
+        return watch.took(allocate(shape, dtype, index_of(like)), zeros=False)
 
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return allocate(shape, dtype, index_of(like), zeros=True)
+        return watch.took(allocate(shape, dtype, index_of(like), zeros=True), zeros=True)
 
     def address(self, x: DeviceArray) -> int:
         return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
@@ -63,11 +63,11 @@ class NumbaDevice(Library):
             return x
         if not {x.dtype.str[1:], wanted.str[1:]} <= CASTS or not (x.dtype.isnative and wanted.isnative):
             return self.from_host(self.to_numpy(x).astype(wanted), x)
-        out = self.empty(tuple(x.shape), wanted, x)
+        out = allocate(tuple(x.shape), wanted, index_of(x))
         if size_of(x.shape):
             with gpu.gpus[index_of(x)]:
                 _cast[_GRID](x.reshape(-1), out.reshape(-1))
-        return out
+        return watch.cast(x, out)
 
     def product(self, x: DeviceArray, y: DeviceArray) -> DeviceArray:
         raise DTYPE("Numba's device arrays have no matrix product; give arrays of torch or CuPy")
@@ -99,7 +99,7 @@ class NumbaDevice(Library):
     def concatenate(self, arrays: Sequence[DeviceArray]) -> DeviceArray:
         first = arrays[0]
         cum = np.cumsum([0, *[a.shape[0] for a in arrays]])
-        out = self.empty((int(cum[-1]), *first.shape[1:]), first.dtype, first)
+        out = allocate((int(cum[-1]), *first.shape[1:]), first.dtype, index_of(first))
         self._copy_rows(tuple(arrays), out, self.addresses(arrays), cum, size_of(first.shape[1:]))
         return out
 
@@ -108,7 +108,7 @@ class NumbaDevice(Library):
 
     def take(self, x: DeviceArray, index: Array, axis: int) -> DeviceArray:
         outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
-        out = self.empty((*x.shape[:axis], index.size, *x.shape[axis + 1 :]), x.dtype, x)
+        out = allocate((*x.shape[:axis], index.size, *x.shape[axis + 1 :]), x.dtype, index_of(x))
         starts = (np.arange(outer)[:, None] * x.shape[axis] + index).reshape(-1)
         self._copy_rows(x, out, starts, np.arange(starts.size + 1), inner)
         return out

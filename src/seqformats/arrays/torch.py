@@ -25,6 +25,7 @@ from .library import (
     Shape,
     part,
     size_of,
+    watch,
     with_autograd,
 )
 from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
@@ -48,7 +49,9 @@ class Torch(Library):
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         self.from_numpy = torch.from_numpy
-        self.plain, self.float32 = torch.Tensor, torch.float32
+        self.plain, self.parameter, self.float32 = torch.Tensor, torch.nn.Parameter, torch.float32
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of what a stream object takes
+        self.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)  # how many in Python are active
         for name, dtype in DTYPES.items():
             if hasattr(torch, name):
                 _OF_NUMPY[getattr(torch, name)] = dtype
@@ -107,18 +110,26 @@ class Torch(Library):
 
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
-        if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
+        if not like.is_cpu:
+            return watch.took(self.torch.empty(shape, dtype=dtype, device=like.device), zeros=False)
+        if same is not None and 0 not in shape:  # the usual case, in half the time
             made = self.from_numpy(np.empty(shape, same))
             return made if type(made) is self.plain else self._with_memory(made)
         return self._allocate((np.empty, self.torch.empty), shape, dtype, like)
+
+    def maker(self, shape: Shape, dtype: DType) -> Callable[[Tensor], Tensor]:
+        make = self.torch.empty
+        return lambda like: make(shape, dtype=dtype, device=like.device)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         return self._allocate((np.zeros, self.torch.zeros), shape, dtype, like)
 
     def _allocate(self, make: tuple[Callable[..., Any], ...], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         torch, (on_host, elsewhere) = self.torch, make
-        if not like.is_cpu or 0 in shape:
-            return elsewhere(shape, dtype=dtype, device=like.device)
+        if not like.is_cpu:
+            return watch.took(elsewhere(shape, dtype=dtype, device=like.device), zeros=elsewhere is torch.zeros)
+        if 0 in shape:
+            return elsewhere(shape, dtype=dtype)
         # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
         same = DTYPES.get(self.dtype_name(dtype))
         if same is not None:
@@ -148,6 +159,21 @@ class Torch(Library):
         return address
 
     target = address  # one call less
+
+    def ready(self, x: Tensor, shape: Shape, dtype: DType) -> int:
+        if (
+            x.dtype is not dtype
+            or x.shape != shape
+            or not x.is_contiguous()
+            or (x.requires_grad and self.torch.is_grad_enabled())
+            or self.transforms_are_active()
+            or self.forward_mode._current_level >= 0
+            or self.modes()
+            or (x.__class__ is not self.plain and x.__class__ is not self.parameter)
+        ):
+            return 0
+        address: int = x.data_ptr()
+        return address
 
     def native(self, x: Tensor) -> Array:
         try:
@@ -204,7 +230,7 @@ class Torch(Library):
 
     def astype(self, x: Tensor, dtype: DType) -> Tensor:
         wanted = getattr(self.torch, dtype) if type(dtype) is str else dtype
-        return x if x.dtype is wanted else x.to(wanted)
+        return x if x.dtype is wanted else watch.cast(x, x.to(wanted))
 
     def dtype_name(self, dtype: DType) -> str:
         try:
@@ -434,10 +460,13 @@ class Torch(Library):
         return bool(torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))
 
     def stream(self, like: Tensor) -> int:
-        handle = getattr(self.torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of what a stream object takes
+        return self.lane(like)[1]
+
+    def lane(self, like: Tensor) -> tuple[int, int]:
+        index, handle = like.get_device(), self.raw_stream
         if handle is None:
-            return int(self.torch.cuda.current_stream(like.device).cuda_stream)
-        return int(handle(like.get_device()))
+            return index, int(self.torch.cuda.current_stream(index).cuda_stream)
+        return index, handle(index)
 
     def upload(self, packed: Array, like: Tensor) -> Tensor:
         # torch takes pinned memory again only after the copy, which it cannot know of the replays of a graph

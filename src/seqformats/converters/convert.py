@@ -15,9 +15,11 @@ from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
+from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
+from ..launch.kernel import planning
 from ..limits import check_finite
 from ..registry import direct, entrances, let_in
 from .layouts import MOVES, is_already
@@ -180,6 +182,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
         if entry is not None:
+            if planning and entry.function in MOVES and x._planned and (y := follow(x, (To, (), 0))) is not None:
+                return To._sealed(y, x._structure)  # type: ignore[attr-defined]
             if entry.everywhere and not (with_autograd and wants_grad(x)):
                 if entry.function not in MOVES:
                     return entry.function(x)

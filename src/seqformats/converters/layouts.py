@@ -63,15 +63,16 @@ def _width(structure: Structure, width: object, multiple_of: object, truncate: o
 
 def _in_rectangle(
     x: Encoding | Source, kind: type[Encoding], width: object, multiple_of: object, truncate: object
-) -> tuple[Source, int]:
+) -> tuple[Encoding | Source, int]:
     """The rows that are kept, and the width of the rectangle."""
-    source = Source(*x._read())
+    structure = x._structure
     if isinstance(x, kind) and width is None:
         width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
-    wide, longest = _width(source.structure, width, multiple_of, truncate)
-    if longest < source.structure.longest:
-        source = cut(Source(*to_ragged(x)._read()) if source.at.step != 1 else source, longest)
-    return source, wide
+    wide, longest = _width(structure, width, multiple_of, truncate)
+    if longest < structure.longest:
+        source = Source(*x._read())
+        return cut(Source(*to_ragged(x)._read()) if source.at.step != 1 else source, longest), wide
+    return x, wide
 
 
 def to_ragged(x: Encoding | Source) -> Ragged:

@@ -59,6 +59,9 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         whether each sequence lies in one piece, of which `_piece` and `_all_pieces` give views
     ``_moved_to``
         False where rows cannot be moved to it by `_room` and `_sealed`
+    ``_planned``
+        whether calls over it may be kept as plans: `data` is one array, whose rows lie where structure, form and shape
+        of it say
     ``_form_options``
         the names of the options of `convert` that decide its form, in the order of `_form`
 
@@ -110,9 +113,12 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     _in_one_array: ClassVar[bool] = True
     _in_pieces: ClassVar[bool] = False
     _moved_to: ClassVar[bool] = True
+    _planned: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ()
 
     data: Data
+    _unshaped: ClassVar[Any] = property(lambda self: self._form())
+    """What of its form neither the shape of `data` nor the structure says, as a key."""
 
     if TYPE_CHECKING:  # fields that are handed out as views, themselves; see `with_views`
         _lengths: Array

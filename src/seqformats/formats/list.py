@@ -63,6 +63,7 @@ class List(Encoding[Data]):
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False
+    _planned: ClassVar[bool] = False
     _in_pieces: ClassVar[bool] = True
     _moved_to: ClassVar[bool] = False
 

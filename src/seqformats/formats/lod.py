@@ -84,6 +84,7 @@ class LoD(_Deep[Data]):
     keeps_levels: ClassVar[bool] = True
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
+    _unshaped: ClassVar[Any] = None
     _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

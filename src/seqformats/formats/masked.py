@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
@@ -80,6 +81,7 @@ class Masked(Encoding[Data]):
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
+    _unshaped: ClassVar[Any] = property(operator.attrgetter("side"))
     _gapped: ClassVar[bool] = True
     _in_pieces: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ("width", "side")

@@ -22,6 +22,7 @@ class Overlapping(Ragged[Any]):
 
     _at: Layout
     _flat = False
+    _planned = False
 
     def _layout(self) -> Layout:
         return self._at
@@ -35,6 +36,7 @@ class Windows(LoD[Any]):
 
     __slots__ = ("_source",)
 
+    _planned = False
     _source: Overlapping | None
 
     def __getattr__(self, name: str) -> Any:

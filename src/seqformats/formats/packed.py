@@ -68,6 +68,7 @@ class Packed(Encoding[Data]):
 
     __setstate__ = no_state
     _by_steps: ClassVar[bool] = True
+    _unshaped: ClassVar[Any] = None
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")

@@ -73,6 +73,7 @@ class Padded(Encoding[Data]):
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
+    _unshaped: ClassVar[Any] = None
     _by_steps: ClassVar[bool] = True
     _gapped: ClassVar[bool] = True
     _in_pieces: ClassVar[bool] = True

@@ -66,6 +66,7 @@ class Ragged(Encoding[Data]):
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
+    _unshaped: ClassVar[Any] = None
     _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 
 from .. import core
 from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
-from ..launch.kernel import Work, kernel
+from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
+from .planned import by_plan
 from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -33,6 +34,10 @@ class Readable(Protocol):
 
     @property
     def _structure(self) -> Structure: ...
+    @property
+    def _planned(self) -> bool: ...
+    @property
+    def data(self) -> Any: ...  # noqa: D102
     def _read(self) -> tuple[Any, ...]: ...
 
 
@@ -89,6 +94,11 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
+    target: Any = kind
+    if planning and type(fill) is int and not isinstance(x, tuple) and x._planned and not target.keeps_levels:
+        data = by_plan(x, (x.data,), (kind, form, fill), _data_laid_out, x, kind, form, fill)
+        moved: E = target._sealed(data, x._structure, *form)
+        return moved
     source = x if isinstance(x, tuple) else x._read()
     library, data, at, structure, sample, item, begins = source
     dtype = sample.dtype
@@ -97,7 +107,6 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     found: E | None = core.lay_out(source, kind, form, padding)
     if found is not None:
         return found
-    target: Any = kind
     lead, to, gaps = target._room(structure, *form)
     row = math.prod(item) * dtype.itemsize
     shape = lead + item
@@ -119,6 +128,11 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, Work(runs, free))
     made: E = target._sealed(out, structure, *form)
     return made
+
+
+def _data_laid_out(x: Readable, kind: Any, form: tuple[Any, ...], fill: object) -> Array:
+    data: Array = lay_out(tuple(x._read()), kind, form, fill).data
+    return data
 
 
 def move_and_pad(source: Source, out: Array, to: Layout, padding: Array, places: int) -> None:

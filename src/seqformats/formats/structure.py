@@ -119,6 +119,7 @@ class Structure:
         "__weakref__",
         "begins",
         "by_steps",
+        "calls",
         "columns",
         "device",
         "flat",
@@ -148,6 +149,7 @@ class Structure:
     begins: tuple[Array, ...]  # of sequences that neither follow each other nor lie in rooms, where each does
     flat: Layout  # sequences one after the other
     device: dict[Any, Any]  # copies of the arrays on other devices
+    calls: dict[Any, Any]  # what calls on a GPU come to, see `launch.plans`
     room: tuple[int, str, Layout] | None  # the rooms that were last asked for
     order: Order  # by falling length, stable
     pieces: "Pieces"  # what long sequences are cut into on a GPU
@@ -242,9 +244,10 @@ class Structure:
             offsets = self.offsets
             self.flat = Layout(offsets, offsets, offsets, -1, 0, 1, 0)
             return self.flat
-        if name == "device":
-            self.device = {}
-            return self.device
+        if name == "device" or name == "calls":
+            made: dict[Any, Any] = {}
+            setattr(self, name, made)
+            return made
         if name == "room":
             self.room = None
             return None

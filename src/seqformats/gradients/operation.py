@@ -18,7 +18,9 @@ from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import autocast, calculated, cast_leaves, connected, settled, wants_grad, without_data
 from ..formats.pairs import is_encoding
+from ..formats.planned import by_plan, follow
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
+from ..launch.kernel import planning
 from .columns import tree_vjp
 from .cotangent import device_of, fitting
 from .vjp import vjp
@@ -304,6 +306,9 @@ class Operation:
         The fast path, one of `core`; that of `forward` without it.
     read : callable
         ``read(x)`` is the `Operand` of a batch in the caller's kind.
+    planned : bool
+        Whether calls on a GPU are kept as plans: the result of `forward` is laid out as the batch, and it does nothing
+        there but to take memory, to cast and to start kernels.
     """
 
     def __init__(
@@ -318,8 +323,10 @@ class Operation:
         sums: bool = False,
         path: Any = None,
         read: Callable[[Any], Operand] = operand,
+        planned: bool = False,
     ) -> None:
         self.forward = forward
+        self.planned = planned
         self.rule = rule
         self.check = check
         self.second_order = second_order
@@ -339,13 +346,32 @@ class Operation:
             return self.prepare(x, *options).run()
         if self.check is not None:
             options = self.check(x, *options)
+        if self.planned and planning and (found := self.by_known_plan(x, options)) is not None:
+            return found
         if self.sums and x._dtype in AUTOCAST:
             x = autocast(x)
         if not (with_autograd and wants_grad(x)):
-            return self.forward(x, *options)
+            return self.outside(x, options)
         if not self.has_gradient:
             return calculated(lambda z: self.forward(z, *options), x)
         return connected(functools.partial(self._ruled, options), x, self.second_order, by_column=self.by_column)
+
+    def by_known_plan(self, x: Any, options: tuple[Any, ...]) -> Any:
+        """The result by a call plan, where there is one that can be followed; else None."""
+        if not x._planned or (self.sums and x._dtype in AUTOCAST):
+            return None
+        out = follow(x, (self, options))
+        return None if out is None else x._with_data(out)
+
+    def outside(self, x: Any, options: tuple[Any, ...]) -> Any:
+        """The result outside of any graph, with options that have been checked."""
+        if self.planned and planning and x._planned:
+            return x._with_data(by_plan(x, (x.data,), (self, options), self._data, x, options))
+        return self.forward(x, *options)
+
+    def _data(self, x: Any, options: tuple[Any, ...]) -> Array:
+        data: Array = self.forward(x, *options).data
+        return data
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """Prepare the operation as a `Call`."""

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Library
+from ..arrays.library import watch
 from ..errors import DEVICE, DeviceError
 from ..later import imported
 from ..layout import SHORT, Constants, Layout
@@ -37,6 +38,7 @@ from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, fours_fill, geometry
 from .kernel import Kernel, Numbers, Sequences, Work
+from .plans import planned  # noqa: F401  one of a launcher's functions
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -133,6 +135,8 @@ def _started(
             signature = with_places(signature, bits)
         code = _prepared(kernel, driver, place.index, signature, len(words), short)
         kernel.on_gpus[key] = code
+    if watch.recorder is not None:
+        watch.recorder.started(place, code, (grid, block, words), call)
     code.start(grid, block, place.stream, words)
     place.started(kernel.name)
 
@@ -164,10 +168,24 @@ class _Call:
     """The arguments of one start, as words.
 
     `codes` are the dtypes of the arrays outside of layouts, by which code is found, beside `most`, the items of the
-    largest array: all else is the same in each call of a kernel.
+    largest array: all else is the same in each call of a kernel.  `arrays` are those of the caller on the device, with
+    the places of their addresses among the words; other memory that the kernel reads is in `parts`, or where the
+    addresses in an array say, `by_address`.
     """
 
-    __slots__ = ("_complexes", "_host", "_kept", "_place", "_resident", "_structure", "codes", "most", "words")
+    __slots__ = (
+        "_complexes",
+        "_host",
+        "_place",
+        "_resident",
+        "_sent_now",
+        "_structure",
+        "arrays",
+        "by_address",
+        "codes",
+        "most",
+        "words",
+    )
 
     def __init__(self, place: Place, structure: Any, complexes: tuple[str, ...]) -> None:
         self.words: list[int] = []
@@ -177,7 +195,14 @@ class _Call:
         self._structure = structure
         self._resident = None if structure is None else Resident.of(structure, place)
         self._host: dict[int, tuple[int, ...]] = {}
-        self._kept: list[Any] = []
+        self._sent_now: list[Sent] = []  # which is kept until the kernel is started, as the arrays are
+        self.arrays: list[tuple[int, Array]] = []
+        self.by_address = False
+
+    @property
+    def parts(self) -> list[Sent]:
+        """Memory that was written once, which the kernel reads."""
+        return [*self._sent_now, *(() if self._resident is None else self._resident.parts)]
 
     def moving(self, src: Any, out: Array, args: tuple[Any, ...], size: int) -> int:
         """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
@@ -188,6 +213,7 @@ class _Call:
             first = args[0]
             bits |= int(np.bitwise_or.reduce(first.starts if type(first) is Layout else first))
             self.codes.append("i")
+            self.by_address = True
         else:
             if type(src) is np.ndarray:
                 filling, source = True, self._constant(src, "an item of a padding") if src.any() else self._zeros(size)
@@ -195,6 +221,7 @@ class _Call:
                 filling, source = True, self._zeros(size)
             else:
                 source = library.address(src)
+                self.arrays.append((_ADDRESS, src))
             bits |= source
         word = _word(bits)
         code = _CODES[word]
@@ -204,18 +231,20 @@ class _Call:
             self.codes.append(code)
             self._add_words(source, (size if filling else _bytes(library, src)) // word, word)
         self.codes.append(code)
+        self.arrays.append((len(self.words) + _ADDRESS, out))
         self._add_words(target, _bytes(library, out) // word, word)
         self._arguments(args)
         return size // word
 
     def _constant(self, numbers: Array, what: str) -> int:
         address, kept = constant(numbers, self._place, what)
-        self._kept.append(kept)
+        self._sent_now.append(kept)
         return address
 
     def _zeros(self, size: int) -> int:
         address, kept = zeros(size, self._place)
-        self._kept.append(kept)
+        if kept is not None:
+            self._sent_now.append(kept)
         return address
 
     def calculating(
@@ -264,7 +293,8 @@ class _Call:
         unknown: list[Array] = []
         if not self._find(args, unknown):
             sent, self._host = bring(unknown, self._structure, resident, place)
-            self._kept.append(sent)
+            if sent is not None:
+                self._sent_now.append(sent)
         if resident is not None:
             resident.meet(place)
 
@@ -333,7 +363,7 @@ class _Call:
             x = library.astype(x, x.dtype.newbyteorder("="))
         if not written:
             x = library.aligned(x)
-        self._kept.append(x)  # until the kernel is started
+        self.arrays.append((len(self.words) + _ADDRESS, x))
         self.codes.append(code)
         self._add_words(library.address(x), math.prod(x.shape) * parts, itemsize)
 
@@ -366,7 +396,8 @@ class _Call:
     def _resent(self, x: Array) -> tuple[int, ...]:
         """Send again where what was there has been forgotten meanwhile."""
         sent, words = bring((x,), self._structure, self._resident, self._place)
-        self._kept.append(sent)
+        if sent is not None:
+            self._sent_now.append(sent)
         self._host |= words
         return words[id(x)]
 

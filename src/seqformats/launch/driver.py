@@ -15,7 +15,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_char_p, c_int, c_uint, c_void_p
 from struct import Struct
 from typing import Any, NamedTuple
@@ -75,7 +75,7 @@ class _Room(threading.local):
         self.place = ctypes.addressof(self.number)
 
 
-_room = _Room()
+room = _Room()
 
 
 class Driver:
@@ -148,7 +148,6 @@ class Driver:
 
     def current(self) -> int:
         """The number of the device whose context is current in this thread; -1 where there is none."""
-        room = _room
         return -1 if self.CtxGetDevice(room.place) else room.number.value
 
     @contextlib.contextmanager
@@ -174,7 +173,6 @@ class Driver:
         """Tell whether a stream is recorded in a graph.  The default streams cannot be, and may not be asked."""
         if stream in DEFAULT_STREAMS:
             return False
-        room = _room
         self.check(self.StreamIsCapturing(stream, room.place), "a stream")
         return room.number.value != 0
 
@@ -204,24 +202,30 @@ class Driver:
 class Code:
     """A kernel that a device has loaded."""
 
-    __slots__ = ("_driver", "_kernel", "_launch", "_pack", "name")
+    __slots__ = ("_driver", "_kernel", "_launch", "name", "pack")
 
     def __init__(self, driver: Driver, kernel: int, words: int, name: str) -> None:
         self._driver, self._kernel, self._launch = driver, kernel, driver.LaunchKernel
-        self._pack = Struct(f"{words}q").pack_into
+        self.pack = Struct(f"{words}q").pack_into
         self.name = name
 
     def start(self, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int, words: Sequence[int]) -> None:
         """Put the kernel into a stream; nothing waits for it."""
-        room = _room
-        self._pack(room.words, 0, *words)
+        self.pack(room.words, 0, *words)
         result = self._launch(self._kernel, *grid, *block, 0, stream, room.parameters, None)
         if result:
-            raise self._driver.error(result, f"the kernel {self.name}, grid {grid}, block {block}")
+            raise self.error(result, grid, block)
+
+    def bound(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> Callable[..., int]:
+        """The launch with this grid and block, which takes the stream, the parameters and None."""
+        return functools.partial(self._launch, self._kernel, *grid, *block, 0)
+
+    def error(self, result: int, grid: tuple[int, int, int], block: tuple[int, int, int]) -> Exception:
+        """Make the error for a launch that returned this number."""
+        return self._driver.error(result, f"the kernel {self.name}, grid {grid}, block {block}")
 
     def start_with(self, threads: int, stream: int, address: int, data: bytes) -> None:
         """Start one block of a kernel that takes an address, and bytes as they are."""
-        room = _room
         room.words[:8] = address.to_bytes(8, sys.byteorder)
         room.words[8 : 8 + len(data)] = data
         result = self._launch(self._kernel, 1, 1, 1, threads, 1, 1, 0, stream, room.parameters, None)

@@ -37,6 +37,7 @@ class Sequences(Protocol):
     offsets: Array
     order: Any  # by falling length
     device: dict[Any, Any]  # copies of its arrays on other devices
+    calls: dict[Any, Any]  # what calls on a device come to, see `launch.plans`
 
     @property
     def late(self) -> bool:
@@ -382,6 +383,10 @@ def _variant(arrays: Iterable[Array]) -> int:
 
 
 _kernels: dict[str, Kernel] = {}
+epoch = [0]
+"""How many kernels have been registered, each of which makes call plans void."""
+planning: list[object] = []
+"""Not empty where call plans are to be looked for: since a kernel has been started on a GPU, see `launch.plans`."""
 
 
 def kernel(name: str) -> Kernel:
@@ -397,6 +402,7 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
         with loading:  # nobody is told of the old code meanwhile
             found.forget()
     found.on_gpus = {}
+    epoch[0] += 1
 
 
 def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
@@ -431,6 +437,11 @@ def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
     """The `keep` of a device where nothing stays."""
 
 
+def go(library: Library, structure: Sequences, key: Any, inputs: Any, run: Callable[..., Any], args: Any) -> Any:  # noqa: ARG001
+    """The `planned` of a device without plans."""
+    return run(*args)
+
+
 class Launcher(NamedTuple):
     """Starts kernels on a kind of device other than the host.
 
@@ -439,13 +450,15 @@ class Launcher(NamedTuple):
     item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to where
     `like` is, ahead of the kernels that take them, where the launcher has a place for them.  ``sent(library, numbers,
     x, like)`` is the copy there of `x`, one of these numbers.  ``lend(library, structure, host, there)`` lets kernels
-    find `there` what is to stand in `host`.
+    find `there` what is to stand in `host`.  ``planned(library, structure, key, inputs, run, args)`` is ``run(*args)``,
+    of which it may put a plan into ``structure.calls``; see `formats.planned`.
     """
 
     start: Callable[..., None]
     sent: Callable[[Library, Numbers, Array, Array], Array] = one_by_one
     keep: Callable[[Library, Sequences, Array], None] = in_each_call
     lend: Callable[[Library, Sequences, Array, Array], None] = cannot_lend
+    planned: Callable[..., Any] = go
 
 
 _launchers: dict[str, Launcher] = {}

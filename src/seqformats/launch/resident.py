@@ -135,6 +135,12 @@ class Sent:
             else:
                 event.met_by(place.stream)
 
+    def is_met(self, stream: int) -> bool:
+        """Tell whether a stream that has met it need not do so again."""
+        if self._events and (stream != self.stream or stream not in DEFAULT_STREAMS):
+            return False
+        return stream in self._met
+
     def settle(self) -> None:
         """Wait until it is there."""
         for event in self._events[:]:

@@ -19,6 +19,7 @@ from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
+from ..formats.planned import by_plan
 from ..formats.structure import Structure
 from ..launch.kernel import Kernel, kernel, variant_of
 from ..limits import NO_ROOM, allocated, no_room, remember
@@ -67,6 +68,11 @@ class Calculation:
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
         """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
         x = given if given._in_one_array else convert(given, Ragged)
+        out = by_plan(x, (x.data,), (self, finish), self._data, x, finish)
+        return given._with_data(out) if finish and self.by_item else out
+
+    def _data(self, x: Encoding, finish: bool) -> Array:
+        """The data of the result."""
         library, data, shape, structure = x._look(), x.data, x._shape, x._structure
         try:
             cast, dtype, back, variant = self.plans[type(data), x._dtype]
@@ -89,9 +95,7 @@ class Calculation:
             self.kernel.teach(self.path, (x._dtype,), dtype, variant)
         if back is not None:
             out = library.astype(out, back)
-        if library.functional:
-            out = library.settled(out)
-        return given._with_data(out) if self.by_item else out
+        return library.settled(out) if library.functional else out
 
     def start(
         self,
@@ -156,6 +160,13 @@ class Spreading:
 
     def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
         """The result laid out as `shape`, in the dtype of the rows or the one of that name."""
+        y: Encoding = shape._with_data(
+            by_plan(shape, (rows, *others), (self, rows.dtype, dtype), self._data, shape, rows, others, dtype)
+        )
+        return y
+
+    def _data(self, shape: Encoding, rows: Array, others: tuple[Array, ...], dtype: str | None) -> Array:
+        """The data of the result."""
         library = NUMPY if type(rows) is np.ndarray else library_of(rows)
         try:
             cast, made, name = self.plans[type(rows), rows.dtype]
@@ -176,10 +187,9 @@ class Spreading:
         changes = cast is not None or (dtype is not None and dtype != name)
         if changes:
             out = library.astype(out, dtype or name)
-        y: Encoding = shape._with_data(out)
-        if not changes:
+        else:
             teach(self.path, self.kernel, (rows, *others), made)
-        return y
+        return out
 
     def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str]:
         """In which dtype the kernel takes the rows, None: as they are; that of its result; the name of the rows'."""

@@ -50,7 +50,7 @@ def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return _reversed(x), Back(lambda dy: linear(_reversed, _reversed, dy), _reversing_back, without_data(x))
 
 
-REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing)
+REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing, planned=True)
 
 
 @by_level(keeps=True)

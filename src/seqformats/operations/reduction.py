@@ -8,14 +8,16 @@ from typing import Any, Protocol, cast, overload
 
 import numpy as np
 
-from ..arrays import Array, library_of
+from ..arrays import AUTOCAST, Array, library_of
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.overlapping import Windows, in_place
+from ..formats.planned import by_plan, follow
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Operation, Pullback, operand
+from ..launch.kernel import planning
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, name_of
@@ -110,9 +112,13 @@ class Reduction(Operation):
         if isinstance(values, Calculation):
             values.default = (default,)
 
-    def in_python(self, x: Batch, empty: Empty) -> Reduced:
+    def in_python(self, x: Any, empty: Empty) -> Reduced:
         """Return the result without the fast path."""
         kind = type(x)
+        if planning and empty is self.default and issubclass(kind, Encoding):
+            values = None if not x._planned or (self.sums and x._dtype in AUTOCAST) else follow(x, self)
+            if values is not None:
+                return over_levels(values, x) if x.keeps_levels else values
         if kind is list or kind is tuple:
             batch = at_once(x, Ragged) if empty is self.default and self.in_one_array else None
             if batch is not None:
@@ -144,6 +150,13 @@ class Reduction(Operation):
         if empty is not self.default:
             values = self.finished(values, x._structure, empty)
         return over_levels(values, x) if x.keeps_levels else values
+
+    def outside(self, x: Encoding, options: tuple[Any, ...]) -> Reduced:
+        """See `Operation`."""
+        if planning and options[0] is self.default and x._planned:
+            values = by_plan(x, (x.data,), self, self.values, x)
+            return over_levels(values, x) if x.keeps_levels else values
+        return self._forward(x, options[0])
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
         if not self.has_gradient:

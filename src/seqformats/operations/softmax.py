@@ -47,7 +47,7 @@ def _softmax(log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -
 
         return y, Back(pullback, back, shape, kept)
 
-    return Operation(values, rule, second_order=second_order, by_column=True, sums=True)
+    return Operation(values, rule, second_order=second_order, by_column=True, sums=True, planned=True)
 
 
 def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
@@ -184,7 +184,7 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return y, Back(pullback, _back_through, shape)
 
 
-CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True)
+CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True, planned=True)
 
 
 @by_level(keeps=True)

@@ -1,0 +1,54 @@
+"""Calls over the sequences of an encoding by plans, where its items are on a GPU; see `launch.plans`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, library_of
+from ..launch.kernel import launcher, planning
+
+
+def follow(x: Any, key: object) -> Any:
+    """Follow the plan of a call on the items of `x` alone, which `by_plan` has made with this key.
+
+    The array that it makes; None where there is no plan that can be followed.
+    """
+    data = x.data
+    plan = x._structure.calls.get((key, x._dtype, data.__class__, x.__class__, x._shape, x._unshaped))
+    return None if plan is None else plan.follow_one(data)
+
+
+def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., Any], *args: Any) -> Any:
+    """``run(*args)``, one or several arrays, by a plan where the structure of the encoding `x` has one.
+
+    Parameters
+    ----------
+    x : encoding
+        Over whose sequences it goes; its data need not be there.
+    inputs : tuple of arrays
+        Those that `run` reads, of one library and device.
+    key : hashable
+        All that the result depends on beside structure, layout and dtype of `x` and the items of the inputs: which
+        operation it is, the options, the dtypes of other inputs.
+    run : callable
+        It does nothing with arrays of a device but to take memory, to cast, and to start kernels; and it reads none.
+    *args
+        Its arguments.
+    """
+    like = inputs[0]
+    if type(like) is np.ndarray:
+        return run(*args)
+    library = library_of(like)
+    if not planning or library.kind(like) != "cuda" or not x._planned:
+        return run(*args)
+    structure = x._structure
+    key = key, x._dtype, like.__class__, x.__class__, x._shape, x._unshaped
+    plan = structure.calls.get(key)
+    if plan is not None:
+        found = plan.follow_one(like) if len(inputs) == 1 else plan.follow(inputs)
+        if found is not None:
+            return found
+    return launcher("cuda").planned(library, structure, key, inputs, run, args)

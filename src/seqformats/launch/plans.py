@@ -1,0 +1,328 @@
+"""Call plans: what a call on a GPU comes to, kept with the structure of its batch.
+
+The way of a call to its kernels finds out a lot that is the same each time: dtypes, shapes, layouts, grids, which code,
+and all words that kernels take but the addresses of arrays.  A `CallPlan` is that: memory to take, casts, kernels to
+start.  The first call with a key notes the key, the second one is watched by a `Recorder`, and later ones follow what
+it has seen.  A call with anything that a plan cannot hold, such as an array that neither came in as an argument nor
+from `Library.empty` or `zeros`, is never planned.
+
+A plan is followed where nothing but the items differs: the arrays have the same shapes, dtypes, device and alignment,
+no transformation of functions and no other mode wants to hear of them, the context of the device is current, and the
+stream is not captured.  Else the call goes its whole way.  Registering a kernel makes all plans void (`Kernel.forget`,
+`add_kernel`), as it does fast paths on the host.  Copies of structures that kernels read are held by the plan; a stream
+that meets them for the first time waits for them as in any call, see `resident`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..arrays.library import Array, Library, size_of, watch
+from ..limits import NO_ROOM
+from .driver import DEFAULT_STREAMS, Code, room
+from .kernel import Sequences, epoch, planning
+from .resident import WAITS, Place, Sent
+
+if TYPE_CHECKING:
+    from .grids import Triple
+
+MOST_PLANS = 64
+"""Plans of a structure, and keys of calls that have been seen once."""
+_MOST_STREAMS = 16
+_ALIGNED = 15  # the bits of an address that decide how kernels read
+_EMPTY, _ZEROS, _CAST = range(3)
+
+Result = Array | tuple[Array, ...]
+Step = tuple[Any, Any, Any, Any, Any]
+
+
+planning.append(None)
+_recording = threading.Lock()  # nobody waits for it
+
+
+class Note:
+    """Stands in the place of a plan."""
+
+    def follow(self, inputs: tuple[Array, ...]) -> None:
+        """Tell that there is nothing to be followed."""
+
+    follow_one = follow
+
+
+_SEEN, _NEVER = Note(), Note()
+"""Of a key that has been seen once, and of one for which there is no plan."""
+
+
+class CallPlan:
+    """Steps of a call, and which of the arrays of these are its result.
+
+    Arrays are known by their number: first those that come in, then those that steps make, in their order.
+    """
+
+    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+        place: Place = recorder.place
+        self.library, self._driver, self._index = recorder.library, place.driver, place.index
+        self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
+        self._steps, self._parts = recorder.steps, recorder.parts
+        self._result, self._single = result, single
+        # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
+        self._lanes: set[tuple[int, int]] = set()
+        self._quiet: set[tuple[int, int]] = set()
+        self._epoch = epoch[0]
+        self._note((place.index, place.stream))
+
+    @property
+    def is_void(self) -> bool:
+        """Tell whether a kernel has been registered since."""
+        return self._epoch != epoch[0]
+
+    def follow(self, inputs: tuple[Array, ...]) -> Any:
+        """The result; None where the call has to go its whole way."""
+        library, driver, like = self.library, self._driver, inputs[0]
+        _, stream = lane = library.lane(like)
+        if self._epoch != epoch[0]:
+            return None
+        if driver is not None and (driver.current() != self._index or driver.capturing(stream)):
+            return None
+        addresses = []
+        for x, (shape, dtype, bits) in zip(inputs, self._given, strict=True):
+            address = library.ready(x, shape, dtype)
+            if not address or address & _ALIGNED != bits or library.index(x) != self._index:
+                return None
+            addresses.append(address)
+        if lane not in self._lanes and not self._met(like, lane):
+            return None
+        arrays = [*inputs]
+        for what, one, two, three, places in self._steps:
+            if places is not None:
+                words = three.copy()
+                for place, number, offset in places:
+                    words[place] = addresses[number] + offset
+                what.start(one, two, stream, words)
+                continue
+            try:
+                x = _made(library, what, arrays, one, two, like)
+            except NO_ROOM:
+                return None
+            address = library.address(x)
+            if address & _ALIGNED != three:
+                return None
+            arrays.append(x)
+            addresses.append(address)
+        if self._single:
+            return arrays[self._result[0][0]]
+        return tuple([_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result])
+
+    def follow_one(self, x: Array) -> Any:
+        """`follow` where one array comes in."""
+        return self.follow((x,))
+
+    def _met(self, like: Array, lane: tuple[int, int]) -> bool:
+        """Let a stream meet what is kept on the device; False for one to whom the plan does not apply."""
+        place = Place(self._driver, self.library, like, self._index)
+        if self.library.stream_bound:  # what kernels read is of the stream that the plan was made on
+            return False
+        for part in self._parts:
+            part.meet(place)
+        self._note(lane)
+        return True
+
+    def _note(self, lane: tuple[int, int]) -> None:
+        """Remember a stream on which nothing has to be waited for any more."""
+        if all(part.is_met(lane[1]) for part in self._parts):
+            if len(self._lanes) >= _MOST_STREAMS:
+                self._lanes.clear()
+            self._lanes.add(lane)
+            if lane[1] in DEFAULT_STREAMS:
+                self._quiet.add(lane)
+
+
+class OneKernel(CallPlan):
+    """The usual plan: one array comes in, and one kernel makes another of it."""
+
+    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+        super().__init__(recorder, result, single)
+        ((self._shape, self._dtype, self._bits),) = self._given
+        (_, shape, dtype, self._bits_out, _), (code, grid, block, self._words, places) = self._steps
+        (self._read, *read), (self._written, *written) = [[place for place, k, _ in places if k == n] for n in range(2)]
+        self._others = [(place, n) for n, more in enumerate((read, written)) for place in more]
+        self._make, self._current = recorder.library.maker(shape, dtype), recorder.place.driver.current
+        self._lane, self._ready, self._address = (
+            recorder.library.lane,
+            recorder.library.ready,
+            recorder.library.address,
+        )
+        self._pack, self._launch = code.pack, code.bound(grid, block)
+        self._error = functools.partial(code.error, grid=grid, block=block)
+
+    @staticmethod
+    def suits(recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> bool:
+        """Tell whether a call is one."""
+        steps = recorder.steps
+        if not single or result != [(1, None, None)] or len(recorder.inputs) != 1 or len(steps) != 2:
+            return False
+        if steps[0][0] != _EMPTY or type(steps[1][0]) is not Code:  # as in the simulator
+            return False
+        return {(number, offset) for _, number, offset in steps[1][4]} == {(0, 0), (1, 0)}
+
+    def follow_one(self, x: Array) -> Any:
+        """See `CallPlan`; where anything is unusual, that does it."""
+        lane = self._lane(x)
+        address = self._ready(x, self._shape, self._dtype)
+        if (
+            address & _ALIGNED != self._bits
+            or lane not in self._quiet
+            or self._current() != self._index
+            or self._epoch != epoch[0]
+            or not address
+        ):
+            return self.follow((x,))
+        try:
+            out = self._make(x)
+        except NO_ROOM:
+            return None
+        words = self._words.copy()
+        words[self._read] = address
+        words[self._written] = made = self._address(out)
+        if self._others:
+            for place, number in self._others:
+                words[place] = made if number else address
+        if made & _ALIGNED != self._bits_out:
+            return None
+        self._pack(room.words, 0, *words)
+        result = self._launch(lane[1], room.parameters, None)
+        if result:
+            raise self._error(result)
+        return out
+
+
+def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
+    """Memory of a shape, or another array in another dtype."""
+    if what == _CAST:
+        return library.astype(arrays[one], dtype)
+    return (library.empty if what == _EMPTY else library.zeros)(one, dtype, like)
+
+
+def _viewed(x: Array, shape: Any, dtype: Any) -> Array:
+    """An array in another shape and dtype over the same memory, where these are given."""
+    if dtype is not None:
+        x = x.view(dtype)
+    return x if shape is None else x.reshape(shape)
+
+
+class Recorder:
+    """Notes what a call takes and starts on the device, until something comes that a plan cannot hold."""
+
+    def __init__(self, library: Library, inputs: Sequence[Array]) -> None:
+        self.library, self.inputs = library, inputs
+        self.place: Any = None
+        self.steps: list[Step] = []
+        self.parts: list[Sent] = []
+        self.never = self.not_now = False
+        self._arrays: list[Array] = []  # all, so that memory which is given back does not come again
+        self._ranges: list[tuple[int, int]] = []
+        self.bits = [self._add(x) for x in inputs]
+
+    def _add(self, x: Array) -> int:
+        begin = self.library.address(x)
+        self._arrays.append(x)
+        self._ranges.append((begin, begin + size_of(x.shape) * self.library.itemsize(x.dtype)))
+        return begin & _ALIGNED
+
+    def _find(self, x: Array) -> tuple[int, int]:
+        """The number of the array in whose memory `x` begins, and where in it; -1 where it is in none."""
+        address = self.library.address(x)
+        for number in reversed(range(len(self._ranges))):
+            begin, end = self._ranges[number]
+            if begin <= address < end:
+                return number, address - begin
+        return -1, 0
+
+    def took(self, x: Array, zeros: bool) -> None:
+        """Note new memory."""
+        self.steps.append((_ZEROS if zeros else _EMPTY, x.shape, x.dtype, self._add(x), None))
+
+    def cast(self, x: Array, made: Array) -> None:
+        """Note an array in another dtype."""
+        number, offset = self._find(x)
+        like = self._arrays[number]
+        if number < 0 or offset or like.shape != x.shape or like.dtype != x.dtype:
+            self.never = True
+        else:
+            self.steps.append((_CAST, number, made.dtype, self._add(made), None))
+
+    def started(self, place: Place, code: Any, launched: tuple[Triple, Triple, list[int]], call: Any) -> None:
+        """Note the start of a kernel; `call` has what its words are of, see `cuda._Call`."""
+        grid, block, words = launched
+        if place.captured:
+            self.not_now = True
+        if call.by_address or (self.place is not None and self.place.index != place.index):
+            self.never = True
+        self.place = place
+        self.parts += [part for part in call.parts if part not in self.parts]
+        places = []
+        for position, x in call.arrays:
+            if size_of(x.shape):
+                number, offset = self._find(x)
+                self.never |= number < 0
+                places.append((position, number, offset))
+        self.steps.append((code, grid, block, [*words], places))
+
+    def plan(self, made: Any) -> CallPlan | None:
+        """The plan of the call that has made this; None where there can be none."""
+        single = type(made) is not tuple
+        result = [self._part(x) for x in ((made,) if single else made)]
+        if self.never or self.place is None or None in result or (single and result[0][1:] != (None, None)):  # type: ignore[index]
+            return None
+        kind = OneKernel if OneKernel.suits(self, result, single) else CallPlan  # type: ignore[arg-type]
+        return kind(self, result, single)  # type: ignore[arg-type]
+
+    def _part(self, x: Array) -> tuple[int, Any, Any] | None:
+        """Find a part of the result: an array of the call, and its shape and dtype where it is seen in others."""
+        for number, y in enumerate(self._arrays):
+            if x is y:
+                return number, None, None
+        number, offset = self._find(x)
+        if number < 0 or offset or self._ranges[number][1] - self._ranges[number][0] != self._bytes(x):
+            return None
+        y = self._arrays[number]
+        return number, (None if x.shape == y.shape else x.shape), (None if x.dtype == y.dtype else x.dtype)
+
+    def _bytes(self, x: Array) -> int:
+        return size_of(x.shape) * self.library.itemsize(x.dtype)
+
+
+def planned(
+    library: Library,
+    structure: Sequences,
+    key: Hashable,
+    inputs: Sequence[Array],
+    run: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> Any:
+    """``run(*args)`` where there is no plan to be followed; the second time for a key, a plan is made."""
+    calls = structure.calls
+    seen = calls.get(key)
+    if WAITS or seen is _NEVER or (isinstance(seen, CallPlan) and not seen.is_void):
+        return run(*args)
+    if seen is None:
+        if len(calls) >= MOST_PLANS:
+            calls.clear()
+        calls[key] = _SEEN
+        return run(*args)
+    if not _recording.acquire(blocking=False):
+        return run(*args)
+    try:
+        watch.recorder = recorder = Recorder(library, inputs)
+        planning.clear()  # so that no other plan is followed within
+        made = run(*args)
+    finally:
+        watch.recorder = None
+        planning.append(None)
+        _recording.release()
+    if not recorder.not_now:
+        calls[key] = recorder.plan(made) or _NEVER
+    return made

@@ -1,0 +1,278 @@
+"""Call plans: the same results as without, and when they are not followed."""
+
+import functools
+import gc
+import sys
+import weakref
+from types import SimpleNamespace
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from elsewhere import There
+from libraries import on_each_library
+from stand_in import stand_in
+
+import seqformats as sf
+from seqformats import core
+from seqformats.launch import plans
+from seqformats.launch.kernel import add_kernel
+from seqformats.launch.plans import CallPlan
+from seqformats.operations.reduce import REDUCTIONS
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's numbers in the simulator
+on_a_driver = pytest.mark.passes("compiled", reason="the simulator has no driver")
+
+REDUCE = {name: getattr(sf, f"reduce_{name}") for name in REDUCTIONS}
+KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+MOVES = {kind.__name__: functools.partial(sf.convert, To=kind) for kind in KINDS}
+OTHERS = {
+    "filled": lambda x: sf.convert(x, sf.Masked, fill=3, width=7),
+    "softmax": sf.softmax,
+    "cumsum": sf.cumsum,
+    "reverse": sf.reverse,
+    "argmax": sf.argmax,
+}
+CALLS = REDUCE | MOVES | OTHERS
+each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@pytest.fixture
+def there(monkeypatch):
+    with stand_in(monkeypatch) as (driver, library):
+        yield SimpleNamespace(driver=driver, library=library)
+
+
+@pytest.fixture
+def followed(monkeypatch):
+    """The plans that have been followed."""
+    found = []
+
+    def note(kind, name):
+        follow = vars(kind)[name]
+
+        def noted(own, *args):
+            made = follow(own, *args)
+            if made is not None and own not in found[-1:]:
+                found.append(own)
+            return made
+
+        monkeypatch.setattr(kind, name, noted)
+
+    note(CallPlan, "follow")
+    note(plans.OneKernel, "follow_one")
+    return found
+
+
+def batch(lengths=(1, 3), width=2, start=0):
+    items = np.arange(start, start + sum(lengths) * width, dtype=np.float32).reshape(-1, width)
+    return sf.Ragged(items.view(There), np.array(lengths))
+
+
+# --- results ---
+
+
+@on_each_library
+@each_call
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
+def test_results_are_those_without_a_plan(gpu, call, dtype, followed):
+    """Of other items than those that the plan was made with, in every encoding."""
+    for From in oracle.ENCODINGS:
+        truth = strategies.truth_from([3, 0, 1, 4], np.dtype(dtype), (3,))
+        x = oracle.build(From, truth)
+        other = x._with([leaf[::-1].copy() for leaf in x._leaves()])
+        there = gpu.up(x)
+        for _ in range(2):
+            call(there)
+        followed.clear()
+        found = gpu.down(call(there._with([gpu.up(leaf) for leaf in other._leaves()])))
+        check = oracle.assert_layout if isinstance(found, sf.formats.Encoding) else oracle.assert_bits
+        check(found, gpu.down(call(gpu.up(other))))
+        assert followed or From in (sf.List, sf.LoD) or type(found) is From
+
+
+# --- when they are followed, beside a driver that notes what it is asked ---
+
+
+@pytest.fixture
+def planned(there, followed):
+    """A batch whose sum has a plan."""
+    x = batch()
+    for _ in range(3):
+        sf.reduce_sum(x)
+    assert len(followed) == 1
+    followed.clear()
+    there.driver.log.clear()
+    return x
+
+
+def started(there):
+    return [(name, stream) for name, stream in there.driver.started() if name != "write_words"]
+
+
+@on_a_driver
+def test_the_third_call_follows_what_the_second_did(there, followed):
+    x = batch()
+    for calls in range(1, 5):
+        sf.softmax(x)
+        assert len(started(there)) == calls
+        assert len(followed) == (calls > 2)
+
+
+@on_a_driver
+def test_kernels_of_a_plan_go_to_the_current_stream(there, planned, followed):
+    """One that has not met the structure waits for it once; its memory is shared with it."""
+    there.driver.over = False
+    for there.library.current in (5, 5, 0):
+        sf.reduce_sum(planned)
+    assert started(there) == [("sum_rows", 5), ("sum_rows", 5), ("sum_rows", 0)]
+    assert there.driver.names().count("stream meets event") == 2
+    assert [stream for _, stream in there.library.shared] == [5]
+    assert followed
+
+
+@on_a_driver
+@pytest.mark.parametrize("what", ["captured", "context", "misaligned", "kernel", "recording"])
+def test_a_plan_is_not_followed(there, planned, followed, what, monkeypatch):
+    """The call goes its whole way then, and starts its kernel all the same."""
+    x = planned
+    if what == "captured":
+        there.library.current = 5
+        there.driver.captured.add(5)
+    elif what == "context":
+        monkeypatch.setattr(there.driver, "CtxGetDevice", lambda _: 201)
+        monkeypatch.setattr(there.driver, "_contexts", {0: 1})
+        for name in ("CtxPushCurrent", "CtxPopCurrent"):
+            monkeypatch.setattr(there.driver, name, lambda _: 0, raising=False)
+    elif what == "misaligned":
+        x = x._with_data(np.zeros(9, np.float32)[1:].reshape(4, 2).view(There))
+    elif what == "kernel":
+        add_kernel("a kernel of a test", "cuda", None)
+    else:
+        monkeypatch.setattr(plans, "planning", [])
+        monkeypatch.setattr(sf.operations.reduction, "planning", [])
+    sf.reduce_sum(x)
+    assert not followed
+    assert len(started(there)) == 1
+    if what == "kernel":  # which makes plans void, so that there are new ones
+        for _ in range(3):
+            sf.reduce_sum(x)
+        assert followed
+
+
+@on_a_driver
+def test_data_that_was_changed_is_refused(there, planned):
+    object.__setattr__(planned, "data", planned.data[:-1])
+    with pytest.raises(sf.StructureError, match="build a new one"):
+        sf.reduce_sum(planned)
+
+
+@on_a_driver
+def test_plans_go_with_their_structure(there):
+    x = batch()
+    for _ in range(3):
+        sf.convert(x, sf.Masked), sf.reduce_sum(x)
+    ended = [weakref.ref(plan) for plan in x._structure.calls.values() if isinstance(plan, CallPlan)]
+    assert len(ended) == 2
+    gc.disable()
+    try:
+        del x
+        assert not any(plan() for plan in ended)
+    finally:
+        gc.enable()
+
+
+@on_a_driver
+def test_a_structure_has_so_many_plans(there):
+    x = batch()
+    for width in range(5, 5 + 2 * plans.MOST_PLANS):
+        for _ in range(2):
+            sf.convert(x, sf.Masked, width=width)
+    assert 0 < len(x._structure.calls) <= plans.MOST_PLANS
+
+
+def bytecodes(call, x):
+    """How many steps of the interpreter a call takes."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call(x)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.fixture
+def tensors(there, monkeypatch):
+    """Makes tensors that pretend to be on a GPU."""
+    torch = pytest.importorskip("torch")
+    host = pytest.importorskip("benchmarks.host", reason="what pretends comes with the source alone")
+    monkeypatch.setattr("seqformats.launch.driver.driver", lambda: there.driver)
+    monkeypatch.setattr(there.driver, "CtxGetDevice", lambda _: 0)  # of cuda:0; functions of a driver have no bytecodes
+    library = sf.arrays.library_of(torch.zeros(1))
+    monkeypatch.setattr(library, "__class__", type(library))
+    with core.off():  # which would find that they are on the host
+        yield host.pretend()
+
+
+@on_a_driver
+@pytest.mark.peers
+def test_a_planned_call_takes_few_bytecodes(there, tensors, monkeypatch):
+    monkeypatch.setattr(there.driver, "LaunchKernel", lambda *_: 0)
+    x = sf.Ragged(tensors(np.ones((4, 2), np.float32)), [1, 3])
+    counts = {}
+    for name, call in (REDUCE | MOVES).items():
+        for _ in range(3):
+            call(x)
+        counts[name] = bytecodes(call, x)
+    assert {name: count for name, count in counts.items() if count > 350} == {}
+
+
+@on_a_driver
+@pytest.mark.peers
+@pytest.mark.parametrize("call", [sf.reduce_sum, sf.softmax, MOVES["Masked"]])
+def test_modes_of_pytorch_are_asked_in_each_call(tensors, followed, call, monkeypatch):
+    """A gradient that is wanted, forward mode, functions of torch.func, dispatch modes, autocast."""
+    import torch
+    from torch.autograd import forward_ad
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    def leaf(y):
+        return y if isinstance(y, torch.Tensor) else y.data
+
+    x = sf.Ragged(tensors(np.ones((4, 2), np.float32)), [1, 3])
+    for _ in range(3):
+        call(x)
+    assert followed
+    wanting = x._with_data(x.data.clone().requires_grad_())
+    followed.clear()
+    assert leaf(call(wanting)).requires_grad
+    with torch.no_grad():
+        assert not leaf(call(wanting)).requires_grad
+    assert followed
+    followed.clear()
+    with forward_ad.dual_level():
+        leaf(call(x))
+    with Mode():
+        leaf(call(x))
+    assert not followed
+    half = x._with_data(x.data.to(torch.bfloat16))
+    for _ in range(3):
+        narrow = leaf(call(half))
+    monkeypatch.setattr(type(sf.arrays.library_of(x.data)), "autocasts", lambda *_: True)
+    wide = leaf(call(half))
+    assert narrow.dtype is torch.bfloat16
+    assert wide.dtype is (torch.bfloat16 if call is MOVES["Masked"] else torch.float32)
