@@ -279,14 +279,17 @@ nightly-wheel: .venv-wheel/test.stamp
 # The sdist, and the wheel that is built from it, installed and tested with each Python.  On Linux auditwheel gives the
 # wheel the tag of the oldest glibc that it works with, as an index asks for.  URL is where the repository can be read:
 # without it the long description has no links.
+# Beside it comes the wheel with code for GPUs, which takes two CPUs seven minutes and no GPU; with CUDA=0 it does not.
+CUDA ?= 1
 URL ?= $(if $(GITHUB_REPOSITORY),$(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY))
 release: .venv-release/release.stamp .venv-wheel/test.stamp
 	rm -rf dist
 	SEQFORMATS_SHIP=all SEQFORMATS_URL='$(URL)' .venv-release/bin/python -m build --quiet --outdir dist .
 	if [ "$$(uname)" = Linux ]; then PATH="$$PWD/.venv-release/bin:$$PATH" \
 		auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+	if [ "$(CUDA)" != 0 ]; then .venv-release/bin/python -m build --quiet --wheel --outdir dist cuda13; fi
 	.venv-release/bin/python -m twine check --strict dist/*
-	SEQFORMATS_SHIP=all WHEEL="$$(echo dist/*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
+	SEQFORMATS_SHIP=all WHEEL="$$(echo dist/seqformats-*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
 docs: .venv-docs/docs.stamp

@@ -149,6 +149,7 @@ def stand_in(monkeypatch, found=None, image_of=no_image):
     monkeypatch.setattr(resident, "_zeros", {})
     monkeypatch.setattr(cuda, "driver", lambda: found)
     monkeypatch.setattr(cubins, "image_of", image_of)
+    monkeypatch.setattr(cubins, "bundle", lambda: None)
     monkeypatch.setitem(arrays.known._by_type, There, library)
     yield found, library
     for name in set(found.kernels.values()) - {"write_words"}:

@@ -1,6 +1,7 @@
 """`doctor`: what it finds, and that it finds what is wrong."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import types
@@ -190,6 +191,14 @@ def test_gpus_are_left_alone(monkeypatch):
     monkeypatch.setattr(health, "version_of", lambda name: "")
     assert "cuda12" in check("GPUs").advice
     assert "cuda12" in health._gpus(True).advice
+    shipped = types.SimpleNamespace(path=pathlib.Path("there/kernels.images"), damage=lambda: "")
+    monkeypatch.setattr(health.cubins, "bundle", lambda: shipped)
+    monkeypatch.setattr(health.cubins, "outdated", list)
+    assert check("GPUs").text == "numba-cuda is not installed; code is shipped; driver 580.1; not looked at"
+    monkeypatch.setattr(health.cubins, "outdated", lambda: ["sum_rows"])
+    assert "there is of another release" in check("GPUs").text
+    shipped.damage = lambda: "it is damaged"
+    assert (check("GPUs").state, check("GPUs").text) == ("problem", "it is damaged")
 
 
 @pytest.mark.passes("interpreted", reason="there is a GPU in the simulator")

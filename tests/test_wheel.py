@@ -22,7 +22,7 @@ pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
 GIVEN = os.environ.get("WHEEL")
 PYTHONS = os.environ.get("PYTHONS", "").split() or [sys.executable]
-LARGEST = 4_000_000  # bytes
+LARGEST, LARGEST_FOR_GPUS = 4_000_000, 40_000_000  # bytes
 VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
 SHOWN = script_of(without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]))
 
@@ -165,6 +165,28 @@ def test_the_sdist_has_every_file(wheel):
         names = {name.split("/", 1)[1] for name in file.getnames()}
     assert {name for name in tracked if not name.startswith(".")} <= names
     assert names - tracked == {"PKG-INFO"}
+
+
+def test_the_wheel_for_gpus_has_every_kernel(wheel, python, alone, tmp_path):
+    """For each compute capability and as PTX, of the sources of this wheel."""
+    found = list(wheel.parent.glob(f"seqformats_cuda13-{VERSION}-py3-none-any.whl"))
+    if not found:
+        pytest.skip("none is beside the wheel")
+    assert found[0].stat().st_size < LARGEST_FOR_GPUS
+    with zipfile.ZipFile(found[0]) as file:
+        file.extractall(tmp_path / "unpacked")
+    code = """
+    import ast
+    from seqformats.native import code, cubins, ship
+    images, names = cubins.bundle(), ship.names()
+    assert (images.damage(), cubins.outdated()) == ("", [])
+    assert all(images.facts(name) for name in names if code.spec_of(name).cuda)
+    lines = images.path.with_suffix(".table").read_text().splitlines()[1:]
+    of_types = [ast.literal_eval(line.split("\\t")[1]) for line in lines if "(" in line.split("\\t")[0]]
+    assert len(of_types) > 600
+    assert all(list(facts["images"]) == [*cubins.SHIPPED_FOR, "ptx"] for facts in of_types)
+    """
+    said(python, code, alone, tmp_path, PYTHONPATH=str(tmp_path / "unpacked"))
 
 
 # --- used ------------------------------------------------------------------------------------------------------------

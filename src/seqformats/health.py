@@ -20,7 +20,7 @@ from .errors import KIND, DeviceError, said
 from .formats import Ragged
 from .later import imported
 from .launch.threads import num_threads
-from .native import code, cpu, store
+from .native import code, cpu, cubins, store
 from .native.loading import check_memory
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
@@ -310,11 +310,15 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def _gpus(touch: bool) -> Check:
-    package, driver = version_of("numba-cuda"), _driver()
+    package, driver, images = version_of("numba-cuda"), _driver(), cubins.bundle()
+    if images is not None and (images.damage() or cubins.outdated()):
+        told = images.damage() or f"the code for GPUs in {images.path.parent} is of another release, and is not used"
+        return Check("GPUs", PROBLEM, told, "pip install --force-reinstall seqformats seqformats-cuda13")
     if not touch:
         told = f"numba-cuda {package}" if package else "numba-cuda is not installed"
+        told += "" if images is None else "; code is shipped"
         told = f"{told}; {f'driver {driver}' if driver else 'no driver was found'}"
-        if driver and not package:
+        if driver and not package and images is None:
             return Check("GPUs", NOTE, told, "pip install 'seqformats[cuda13]', or cuda12")
         return Check("GPUs", OK, f"{told}; not looked at", "--cuda, or cuda=True, opens a context" if driver else "")
     if not package:

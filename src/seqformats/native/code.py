@@ -241,8 +241,12 @@ def _keep(name: str, text: str, entry: store.Entry) -> store.Entry:
 
 def outdated() -> list[str]:
     """The kernels of which no shipped code is that of the sources that are here, where shipped code is used."""
-    names = sorted(path.stem for path in (_PACKAGE / "kernels").glob("*.py") if path.stem != "__init__")
-    return [name for name in names if _shipped(name, name) is None]
+    return [name for name in names() if _shipped(name, name) is None]
+
+
+def names() -> list[str]:
+    """List all kernels, sorted."""
+    return sorted(path.stem for path in (_PACKAGE / "kernels").glob("*.py") if path.stem != "__init__")
 
 
 def damage() -> str:

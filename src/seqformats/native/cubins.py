@@ -1,21 +1,34 @@
-"""The code of a kernel for a GPU: kept in the user's cache, or compiled now.
+"""The code of a kernel for a GPU: shipped by a package, kept in the user's cache, or compiled now.
 
-It lies beside the code for the CPU, under the rules of `native.store`.  What it depends on is in its key: the sources
-of the kernel, the releases of Numba and of its package for CUDA, and the compute capability.  A process that finds all
-its kernels there imports neither.
+``seqformats-cuda13`` is such a package: `importlib.util.find_spec` finds it, and two files in it have cubins of all
+kernels, see `shipped.Images`.  They are used where they were made of the sources that are here.
+
+What is kept lies beside the code for the CPU, under the rules of `native.store`.  What it depends on is in its key: the
+sources of the kernel, the releases of Numba and of its package for CUDA, and the compute capability.  A process that
+finds all its kernels in either place imports neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
 from ..later import imported
 from . import store
-from .code import compiler, stamp
+from .code import compiler, names, stamp
 from .digest import digest
+from .shipped import Images
 from .signature import Signature, text_of
+
+PACKAGES = ("seqformats_cuda13",)
+"""Packages that ship code for GPUs, the one that is preferred first."""
+SHIPPED_FOR = ((7, 5), (8, 0), (9, 0), (10, 0), (12, 0))
+"""The compute capabilities for which they have cubins, which later ones of a generation run too."""
 
 FORMAT = 1
 """Of what a file holds, changed when it is to be read otherwise."""
@@ -32,7 +45,28 @@ class Image(NamedTuple):
     entry: str
     """The name of the kernel in it."""
     origin: str
-    """"kept" or "compiled"."""
+    """"shipped", "kept" or "compiled"."""
+
+
+def images_of(
+    name: str, function: Callable[[], Callable[..., Any]], signature: Signature, capability: Capability, kept: bool
+) -> Iterator[Image]:
+    """Yield code of a kernel, what takes least time first: the next is for a driver that does not load the one before.
+
+    It does not where it is older than what was shipped, or has no compiler for PTX.  See `image_of`, the last of them,
+    for the parameters.
+    """
+    shipped = _shipped(name, signature) if kept else None
+    if shipped is not None:
+        entry, read, places = shipped
+        same = [one for one in SHIPPED_FOR if one[0] == capability[0] and one <= capability and one in places]
+        if same and (cubin := read(*places[same[-1]])):
+            yield Image(cubin, entry, "shipped")
+        elif is_kept(name, text_for(name, signature, capability)):
+            yield image_of(name, function, signature, capability, kept)
+        if capability >= SHIPPED_FOR[0] and (ptx := read(*places["ptx"])):
+            yield Image(ptx + b"\0", entry, "shipped")
+    yield image_of(name, function, signature, capability, kept)
 
 
 def image_of(
@@ -114,6 +148,45 @@ def key_of(name: str, text: str) -> str:
     """Return the digest of all that code depends on, in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name.partition(".")[0]), compiler("numba"), compiler("numba_cuda"))
     return digest("\0".join(parts).encode()).hex()
+
+
+def _shipped(
+    name: str, signature: Signature
+) -> tuple[str, Callable[[int, int], bytes], dict[Any, tuple[int, int]]] | None:
+    """Find a kernel that was shipped: its name there, what reads an image, and where these lie.
+
+    None where it was not shipped for these types, or was made of other sources.
+    """
+    images = None if os.environ.get("SEQFORMATS_JIT", "0") not in ("", "0") else bundle()
+    if images is None:
+        return None
+    kernel = name.partition(".")[0]
+    own, found = images.facts(kernel), images.facts(shipped_name(name, signature))
+    if own is None or found is None or own["stamp"] != stamp(kernel):
+        return None
+    return found["entry"], images.image, found["images"]
+
+
+def shipped_name(name: str, signature: Signature) -> str:
+    """Name what is shipped of a kernel for some types, and all compute capabilities."""
+    return f"{name}({text_of(signature)})"
+
+
+@functools.cache
+def bundle() -> Images | None:
+    """Find the code for GPUs that a package has; None where none is installed."""
+    for package in PACKAGES:
+        found = importlib.util.find_spec(package)
+        if found is not None and found.origin is not None:
+            return Images.open(Path(found.origin).parent)
+    return None
+
+
+def outdated() -> list[str]:
+    """List the kernels whose code for GPUs was made of other sources, and is not used."""
+    images = bundle()
+    known = {} if images is None else {name: images.facts(name) for name in names()}
+    return [name for name, facts in known.items() if facts is not None and facts["stamp"] != stamp(name)]
 
 
 def _image(entry: store.Entry, origin: str) -> Image:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import os
-import pkgutil
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from ..errors import KERNEL
 from ..later import imported
 from . import code, cpu, cubins, linking, store
+from .code import names
 from .linking import link, linker
-from .shipped import Shipped
+from .shipped import Images, Shipped, packed
 from .signature import Signature, symbol_of, text_of
 
 SLOW = ("attend_back", "attend_rows", "alike_rows", "sum_rows", "sum_copies", "quantile_rows", "softmax_rows")
@@ -60,14 +61,6 @@ class GpuJob(NamedTuple):
     def text(self) -> str:
         """Name of its code."""
         return cubins.text_for(self.name + self.variant, self.signature, self.capability)
-
-
-_FOLDER = Path(__file__).parents[1] / "kernels"
-
-
-def names() -> list[str]:
-    """List all kernels, sorted."""
-    return sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
 
 
 def jobs(wanted: Iterable[str] = ()) -> list[Job]:
@@ -164,6 +157,66 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
         said(f"{level}: {len(objects)} functions, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
 
 
+def ship_images(
+    folder: Path,
+    said: Said,
+    capabilities: Sequence[cubins.Capability] = cubins.SHIPPED_FOR,
+    wanted: Iterable[str] = (),
+    processes: int | None = None,
+) -> None:
+    """Compile kernels for GPUs, all without names, into the files of a package; see `cubins`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    said : function
+        Given a line for each kernel.
+    capabilities : sequence of pairs of int
+        The compute capabilities, in order, that get cubins; later ones get PTX.
+    wanted : iterable of str
+        Names of kernels.
+    processes : int, optional
+        How many work at the same time, as of `ship`.
+
+    Raises
+    ------
+    RuntimeError
+        Some kernel was not compiled; the error says which, and why.
+    """
+    begun = time.monotonic()
+    todo = gpu_jobs(wanted, capabilities[:1])
+    work = functools.partial(_images, tuple(capabilities))
+    made, failed = [], []
+    for job, found in _results(work, todo, processes, "GPUs ", said, _alone):
+        if isinstance(found, str):
+            failed.append(f"{job.text}: {found}")
+        else:
+            made.append(found)
+    if failed:
+        raise RuntimeError("\n".join([f"{len(failed)} kernels were not compiled for GPUs:", *sorted(failed)]))
+    stamps = {job.name: {"stamp": code.stamp(job.name)} for job in todo}
+    Images.write(folder, stamps, made, f"numba-cuda {version('numba-cuda')}")
+    size = sum(path.stat().st_size for path in folder.glob("kernels.*"))
+    said(f"GPUs: {len(made)} functions, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
+
+
+def _images(
+    capabilities: Sequence[cubins.Capability], job: GpuJob
+) -> tuple[str, dict[str, Any], dict[cubins.Capability | str, bytes]]:
+    """The code of a kernel for all of these, as `Images.write` takes it."""
+    parts = imported("..kernels.parts.cubins", __package__)
+    made = parts.for_shipping(_function(job), job.signature, capabilities, job.name + job.variant)
+    images: dict[Any, bytes] = {one: packed(cubin) for one, cubin in made.cubins.items()}
+    images["ptx"] = packed(made.ptx.encode())
+    return cubins.shipped_name(job.name + job.variant, job.signature), {"entry": made.entry}, images
+
+
+def _function(job: GpuJob) -> Any:
+    spec = code.spec_of(job.name)
+    return spec.short if job.variant else spec.cuda
+
+
 def _facts(name: str) -> dict[str, Any]:
     """Collect what is to be known of a kernel that is shipped."""
     spec = code.spec_of(name)
@@ -252,9 +305,7 @@ def _is_there(job: Job | GpuJob) -> bool:
 def _keep(job: Job | GpuJob) -> bool:
     """Nothing is half done: a file gets its name when it is complete."""
     if isinstance(job, GpuJob):
-        spec = code.spec_of(job.name)
-        function: Any = spec.short if job.variant else spec.cuda
-        return cubins.keep(job.name + job.variant, function, job.signature, job.capability)
+        return cubins.keep(job.name + job.variant, _function(job), job.signature, job.capability)
     entry = _entry(job)
     linked = linking.linked(entry.code) if entry.code else b""
     return store.write(job.text, code.key_of(job.name, job.text), entry._replace(linked=linked))

@@ -5,7 +5,7 @@ Importing it imports the package for CUDA, so only what compiles a kernel does.
 
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...layout import MOST_THREADS
@@ -46,6 +46,35 @@ def compiled(function: Callable[..., Any], signature: Signature, capability: tup
     if newer:
         return Compiled(b"", ptx, "", entry)
     return Compiled(*assembled(ptx, capability, name), entry)
+
+
+_OLDEST = "8.0"
+"""The PTX that a driver of CUDA 12 reads; NVVM writes its own number, whatever is in it."""
+
+
+class Shipped(NamedTuple):
+    """A kernel as code for several GPUs."""
+
+    entry: str
+    """What the kernel is called there."""
+    cubins: dict[tuple[int, int], bytes]
+    """By compute capability."""
+    ptx: str
+    """For all later ones."""
+
+
+def for_shipping(
+    function: Callable[..., Any], signature: Signature, capabilities: Sequence[tuple[int, int]], name: str
+) -> Shipped:
+    """Compile a kernel for several GPUs: all code is of one PTX, that for the first of these.
+
+    NVVM gives the same PTX for 7.5 to 9.0; for later ones it has another compiler, which takes as long again.
+    """
+    arguments = types.void(*[kind_of(word) for word in signature])
+    ptx, entry = named(ptx_of(function, arguments, capabilities[0]), name)
+    ptx = re.sub(r"^\.version \S+", f".version {_OLDEST}", ptx, flags=re.MULTILINE)
+    made = {one: assembled(ptx, one, name) for one in capabilities}
+    return Shipped(entry, {one: cubin for one, (cubin, _, _) in made.items()}, made[capabilities[-1]][1])
 
 
 def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, int]) -> str:
