@@ -220,9 +220,9 @@ def test_joining(batch, another, kind, data):
     x, z = batch[2], another[2]
     others = [x, x[::-1], x._with_data(x.data.copy()), sf.convert(x, kind), lod_of(x), z, x.data[:0], 1, list(x.data)]
     parts = [x, *[others[k] for k in data.draw(st.lists(st.integers(0, len(others) - 1), max_size=3))]]
-    for given in (parts, tuple(parts), parts[1:], x):
-        check(lambda given=given: sf.concat(given))
-        check(lambda given=given: sf.interleave(given))
+    for found in (parts, tuple(parts), parts[1:], x):
+        check(lambda found=found: sf.concat(found))
+        check(lambda found=found: sf.interleave(found))
 
 
 @given(batches(items=[(), (), (2,)], dtypes=["f4", "f4", "f8", "f2", "i8", "?"]), *[st.sampled_from(KINDS)] * 2)
