@@ -279,6 +279,12 @@ FAMILIES = {
     "reverse_rows": sf.reverse,
     "repeat_rows": lambda x: sf.expand_as(x.data[:2], x),
     "pick_sequences": lambda x: x[[1, 0]],
+    "join_rows": lambda x: sf.concat([x, x]),
+    "interleave_rows": lambda x: sf.interleave([x, x]),
+    "join_lengths": lambda x: sf.concat([x, x]),
+    "bag_rows": lambda x: sf.embedding_bag(x.data, sf.Ragged(np.arange(5), [2, 3])),
+    "shift_rows": lambda x: sf.shift(x, 1),
+    "policy_rows": lambda x: sf.rl.ratios(*[x._with_data(x.data[:, 0].copy())] * 2),
 }
 
 

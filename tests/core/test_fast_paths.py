@@ -214,6 +214,17 @@ def companions(x, y):
     ]
 
 
+@given(batches(), batches(), st.sampled_from(KINDS), st.data())
+def test_joining(batch, another, kind, data):
+    """Also batches that do not fit each other, single items, and what is no list."""
+    x, z = batch[2], another[2]
+    others = [x, x[::-1], x._with_data(x.data.copy()), sf.convert(x, kind), lod_of(x), z, x.data[:0], 1, list(x.data)]
+    parts = [x, *[others[k] for k in data.draw(st.lists(st.integers(0, len(others) - 1), max_size=3))]]
+    for found in (parts, tuple(parts), parts[1:], x):
+        check(lambda found=found: sf.concat(found))
+        check(lambda found=found: sf.interleave(found))
+
+
 @given(batches(items=[(), (), (2,)], dtypes=["f4", "f4", "f8", "f2", "i8", "?"]), *[st.sampled_from(KINDS)] * 2)
 def test_companions(batch, kind, other):
     """Also those of other lengths, widths and sides."""
@@ -249,6 +260,9 @@ def calls_of(data):
         *[lambda i=i: x[i] for i in ([1, 3], 2, slice(1, 3))],
         lambda: sf.repeat(x, 2),
         *[lambda mode=mode: sf.embedding_bag(data, ids, None, mode) for mode in ("sum", "mean", "max")],
+        lambda: sf.concat([x, x]),
+        lambda: core.interleave([x, ids]),
+        lambda: core.asks_nothing((x, data)),
         lambda: core.data_alike(ids, twin, ids.data),
         lambda: core.data_alike(ids, x, data),
         lambda: core.is_plain(data),

@@ -23,10 +23,13 @@ PROVIDES = (
     "Conversion",
     "Entry",
     "Spread",
+    "asks_nothing",
+    "concat",
+    "data_alike",
+    "interleave",
+    "is_plain",
     "lay_out",
     "over",
-    "data_alike",
-    "is_plain",
     "repeat",
     "scan_arrays",
     "start",
@@ -41,7 +44,8 @@ def nothing(*_: object) -> Any:
 
 
 construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
-start = is_plain = data_alike = scan_arrays = common_flags = read_numbers = write_numbers = nothing
+concat = interleave = start = is_plain = data_alike = asks_nothing = nothing
+scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}
 

@@ -33,6 +33,8 @@ cdef extern from *:
     const char* SEQFORMATS_SOURCES
 
 cdef extern from "Python.h":
+    ctypedef struct PyVarObject:
+        Py_ssize_t ob_size
     Py_ssize_t PyTuple_GET_SIZE(object) noexcept
     PyObject* PyTuple_GET_ITEM(object, Py_ssize_t) noexcept
     void PyTuple_SET_ITEM(object, Py_ssize_t, object) noexcept      # takes the reference
@@ -84,6 +86,7 @@ include "convert.pxi"
 include "calculate.pxi"
 include "spread.pxi"
 include "pick.pxi"
+include "join.pxi"
 include "bags.pxi"
 include "primitives.pxi"
 include "lists.pxi"

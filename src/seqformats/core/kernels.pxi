@@ -5,10 +5,10 @@ ctypedef int64_t (*Kernel)(void*) noexcept nogil
 
 cdef enum:
     CHECK_LENGTHS, SORT_LENGTHS, COPY_BLOCKS, PAD_BLOCKS, BLOCKS_TO_STEPS, WORDS_TO_STEPS, STEPS_TO_BLOCKS
-    STEPS_TO_WORDS, PICK_SEQUENCES, GROUP_IDS, COUNT_OF_KERNELS
+    STEPS_TO_WORDS, PICK_SEQUENCES, GROUP_IDS, JOIN_LENGTHS, JOIN_ROWS, INTERLEAVE_ROWS, COUNT_OF_KERNELS
 
 NAMES = ("check_lengths sort_lengths copy_blocks pad_blocks blocks_to_steps words_to_steps steps_to_blocks "
-         "steps_to_words pick_sequences group_ids").split()
+         "steps_to_words pick_sequences group_ids join_lengths join_rows interleave_rows").split()
 """The kernels that several fast paths use, in the order of their numbers above."""
 cdef Kernel kernels[COUNT_OF_KERNELS]    # NULL for one that is not loaded, or that a user has replaced
 

@@ -14,6 +14,7 @@ cdef extern from "Python.h":
     object PyFloat_FromDouble(double)
     object PyList_New(Py_ssize_t)
     int PyList_SetItem(object, Py_ssize_t, object) except -1               # takes the reference
+    Py_ssize_t PyLong_AsSsize_t(object) noexcept
     int PyFloat_CheckExact(object) noexcept
     int PyBool_Check(object) noexcept
 
@@ -54,6 +55,41 @@ cdef enum:
     NONE, FLOAT, INT, BOOL               # what the leaves are
     DEEPEST = 16                         # levels that are walked here
     MOST_LISTS = 1 << 28                 # on a level; a few objects, one in the other many times, may be that many
+
+cdef Py_ssize_t place_of_items():
+    """Bytes from the address of a list to that of its items, which the stable ABI gives by a call each; 0: unknown.
+
+    Behind the head of a list there are two words: that address, and for how many items there is room.
+    """
+    cdef list sample = [object(), object(), object()]
+    cdef Py_ssize_t place
+    cdef PyObject** items
+    if list.__basicsize__ != sizeof(PyVarObject) + 2 * sizeof(void*):
+        return 0
+    for place in (sizeof(PyVarObject), sizeof(PyVarObject) + sizeof(void*)):
+        if 3 <= <size_t>slot(sample, 2 * sizeof(PyVarObject) + sizeof(void*) - place)[0] <= 64:
+            items = <PyObject**>slot(sample, place)[0]
+            for k in range(3):
+                if items[k] != PyList_GET_ITEM(sample, k):
+                    return 0
+            return place
+    return 0
+
+
+cdef Py_ssize_t _items = place_of_items()
+
+
+cdef inline PyObject** items_of(object x) noexcept:
+    """The items of a list, while no Python runs; NULL for a tuple, and where that is unknown."""
+    return <PyObject**>slot(x, _items)[0] if _items and PyList_CheckExact(x) else NULL
+
+
+cdef inline PyObject* item_of(object x, PyObject** items, Py_ssize_t i) noexcept:
+    """An item of a list or tuple, `items` being `items_of` it."""
+    if items != NULL:
+        return items[i]
+    return PyList_GET_ITEM(x, i) if PyList_CheckExact(x) else PyTuple_GET_ITEM(x, i)
+
 
 cdef struct Walk:
     int leaf                             # what the leaves are
@@ -103,23 +139,22 @@ def read_numbers(tuple items, bint wanted):
 
 cdef bint walk_lists(object above, int level, Walk* walk) except -1:
     """Count or write all lists in a list or tuple, which is on this level; False where they are not as they should be."""
-    cdef bint is_list = PyList_CheckExact(above)
-    cdef Py_ssize_t i, size, count = PyList_GET_SIZE(above) if is_list else PyTuple_GET_SIZE(above)
+    cdef Py_ssize_t i, size, count = PyList_GET_SIZE(above) if PyList_CheckExact(above) else PyTuple_GET_SIZE(above)
+    cdef PyObject** items = items_of(above)
     cdef int below = level + 1
     cdef PyObject* first
     cdef object inner
     if below > DEEPEST:
         return False
     for i in range(count):
-        inner = <object>(PyList_GET_ITEM(above, i) if is_list else PyTuple_GET_ITEM(above, i))
+        inner = <object>item_of(above, items, i)
         if PyList_CheckExact(inner):
             size = PyList_GET_SIZE(inner)
-            first = PyList_GET_ITEM(inner, 0) if size else NULL
         elif PyTuple_CheckExact(inner):
             size = PyTuple_GET_SIZE(inner)
-            first = PyTuple_GET_ITEM(inner, 0) if size else NULL
         else:
             return False
+        first = item_of(inner, items_of(inner), 0) if size else NULL
         if walk.lengths != NULL:
             if walk.lists[below] >= walk.ends[below]:
                 return False
@@ -140,10 +175,12 @@ cdef bint walk_lists(object above, int level, Walk* walk) except -1:
 
 cdef bint take_leaves(object inner, Py_ssize_t size, int level, object first, Walk* walk) except -1:
     """Count or write the numbers of a list or tuple; False where they are no numbers, or lists lie as deep."""
-    cdef bint is_list = PyList_CheckExact(inner)
     cdef Py_ssize_t i
     cdef PyObject* item
-    cdef int64_t place = walk.leaves
+    cdef PyObject** items = items_of(inner)
+    cdef double* reals = <double*>walk.out + walk.leaves
+    cdef int64_t* numbers = <int64_t*>reals
+    cdef char* bools = walk.out + walk.leaves
     if walk.bottom not in (0, level):
         return False
     walk.bottom = level
@@ -157,19 +194,27 @@ cdef bint take_leaves(object inner, Py_ssize_t size, int level, object first, Wa
         return True
     if walk.leaves > walk.most:
         return False
-    for i in range(size):
-        item = PyList_GET_ITEM(inner, i) if is_list else PyTuple_GET_ITEM(inner, i)
-        if walk.leaf == FLOAT:
+    if walk.leaf == FLOAT:
+        for i in range(size):
+            item = item_of(inner, items, i)
             if not PyFloat_CheckExact(<object>item):
                 return False
-            (<double*>walk.out)[place + i] = PyFloat_AsDouble(<object>item)
-        elif walk.leaf == INT:
-            if not whole(<object>item, <int64_t*>walk.out + place + i):
+            reals[i] = PyFloat_AsDouble(<object>item)
+    elif walk.leaf == INT:
+        for i in range(size):
+            item = item_of(inner, items, i)
+            if not PyLong_CheckExact(<object>item):
                 return False
-        else:
+            numbers[i] = PyLong_AsSsize_t(<object>item)
+            if numbers[i] == -1 and not whole(<object>item, &numbers[i]):
+                PyErr_Clear()            # which it has raised, being of more than 64 bits
+                return False
+    else:
+        for i in range(size):
+            item = item_of(inner, items, i)
             if not PyBool_Check(<object>item):
                 return False
-            walk.out[place + i] = <object>item is True
+            bools[i] = <object>item is True
     return True
 
 

@@ -62,6 +62,26 @@ def is_plain(x):
     return True if is_on and look_anywhere(x, &a, True, True) and (not a.tensor or torch_is_quiet()) else None
 
 
+def asks_nothing(x):
+    """True where an array, a batch in one array or a tuple of such asks for no gradient; None for Python to find out."""
+    return True if is_on and asks_none(x) and (_torch == NULL or torch_is_quiet()) else None
+
+
+cdef bint asks_none(object x) except -1:
+    cdef Kind kind
+    if cnp.PyArray_CheckExact(x):
+        return True
+    if is_tensor(x, True):
+        return x.requires_grad is False or not _grad_is_on()
+    if PyTuple_CheckExact(x):
+        for part in <tuple>x:
+            if not asks_none(part):
+                return False
+        return True
+    kind = kind_of(x)
+    return kind is not None and kind.number != LIST and asks_none(get(x, kind.data))
+
+
 def knows_dtype(dtype):
     """Is there one object of this dtype, for ever, and are its bytes all there is to an item?"""
     if not isinstance(dtype, np.dtype):

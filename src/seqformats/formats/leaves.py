@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import registry
+from .. import core, registry
 from ..arrays import Array, DType, Library, Shape, functional, is_array, library_of, library_of_type, with_autograd
 from ..errors import NO_GRADIENT
 from ..limits import check_finite
@@ -164,7 +164,7 @@ def _all_numbers(x: Any) -> bool:
 
 def wants_grad(x: object) -> bool:
     """Tell whether any leaf of `x` asks for a gradient right now."""
-    if not with_autograd or type(x) is np.ndarray:
+    if not with_autograd or type(x) is np.ndarray or core.asks_nothing(x):
         return False
     if isinstance(x, Encoding):
         if x._in_one_array:

@@ -31,7 +31,7 @@ from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, operation
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, quickly_by
 from ..launch.kernel import Numbers, kernel
 from ..layout import Layout
 from ..limits import remember
@@ -196,7 +196,7 @@ def _sum_of(rows: Array, shape: Shape) -> Array:
     return reshaped
 
 
-@operation
+@quickly_by(core.concat)
 def concat(parts: Sequence[Part]) -> Call[Part]:
     """Sequence by sequence, the items of all parts one after the other.
 
@@ -243,7 +243,7 @@ def concat(parts: Sequence[Part]) -> Call[Part]:
     return _joining("concat", parts, False)
 
 
-@operation
+@quickly_by(core.interleave)
 def interleave(batches: Sequence[B]) -> Call[B]:
     """Sequence by sequence, item 0 of every batch, item 1 of every batch, and so on.
 
