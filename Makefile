@@ -1,6 +1,7 @@
 # make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
 # make smoke  a quick pass, two minutes: the tests that notice most mistakes, compiled
 # make test   lint, then three passes over the tests: compiled, beside protected pages, interpreted with coverage
+# make wheel  the wheel of these sources, into .cache/wheel, whose machine code all passes run
 # make nightly  what takes hours: everything that the passes above leave out; or a part of it:  make nightly-simulator
 # make mutations  mistakes on purpose, each of which some test must see, into tests/mutations.json
 # make docs   the documentation as a site, into .cache/docs/html
@@ -32,8 +33,8 @@ COVERAGE ?= 78
 # that again, which takes longer than to collect the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo smoke test lint jit beyond-smoke guard interpreted test-bridges test-jax test-wheel coverage mutations \
-	nightly release docs bench constraints pinned clean
+.PHONY: help demo wheel machine-code smoke test lint jit beyond-smoke guard interpreted test-bridges test-jax test-wheel \
+	coverage mutations nightly release docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -41,7 +42,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 # An environment is done when its stamp is there, and is made anew when what it is made of changes.
-MADE_OF = pyproject.toml tests/constraints.txt $(wildcard src/seqformats/core/*.p* src/seqformats/core/*.h)
+MADE_OF = pyproject.toml tests/constraints.txt
 PIP = -m pip install --quiet --disable-pip-version-check --constraint '$(CONSTRAINTS)'
 define new_environment
 @"$(PYTHON)" -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "seqformats needs Python 3.11 or later, not " + sys.version.split()[0])'
@@ -123,17 +124,22 @@ demo: .venv/demo.stamp
 	@echo
 	@.venv/bin/python examples/pronounce.py --n-best 2 --beam-size 10 --threshold 2.5 $(WORDS)
 
+# One wheel, whose machine code lies beside the sources afterwards; all environments, which are editable installs, find it
+# there.  A pass asks whether it is of these sources, and only if not for a wheel.
+wheel: .venv/demo.stamp
+	.venv/bin/python tests/built.py
+
+machine-code: .venv/demo.stamp
+	@.venv/bin/python tests/built.py --if-outdated
+
 # --- the passes ------------------------------------------------------------------------------------------------------
 
 # Tests that need no library beside those of the environment of `make test`; what a pass leaves out, tests/passes.py says.
 ALONE = not peers and not bridges and not jax and not wheel
 # Each worker begins with files of its own, so that they do not compile the same kernels at the same time.
 PYTEST = pytest -n $(WORKERS) --dist worksteal
-# All passes that compile do that for the level of this CPU for which wheels are made, and keep the code in one folder:
-# each kernel is compiled once, for the wheel too.
-LEVEL = $(shell $(1)/bin/python -c 'from seqformats.native.cpu import level, numba_options as of; \
-	print(*[f"{k}={v}" for k, v in of(level()).items()] if level() else "")')
-COMPILED = $(LEVEL) NUMBA_CACHE_DIR="$$PWD/.cache/jit"
+# What the wheel has no code for, tests' own kernels for example, is compiled and kept in one folder for all passes.
+COMPILED = NUMBA_CACHE_DIR="$$PWD/.cache/jit"
 # What a pass has run of src/ is kept for `make coverage`.
 MEASURED = mkdir -p .cache/coverage && rm -f .cache/coverage/$@.* && COVERAGE_FILE="$$PWD/.cache/coverage/$@"
 
@@ -148,18 +154,18 @@ lint: .venv/lint.stamp
 # One file of each kind: the oracle over every operation, errors, encodings, conversions, gradients, wrappers, search.
 SMOKE = test_oracle test_errors test_registry test_everyday test_readme test_pages formats/test_formats \
 	converters/test_nested gradients/test_grad test_wrap beam/test_beam
-smoke: .venv/test.stamp
-	$(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) --quiet -m '$(ALONE)' $(SMOKE:%=tests/%.py)
+smoke: .venv/test.stamp machine-code
+	$(COMPILED) .venv/bin/python -m $(PYTEST) --quiet -m '$(ALONE)' $(SMOKE:%=tests/%.py)
 
 # The compiled pass: the files of `make smoke` first, so that the most telling tests fail first, then all others.
 jit: smoke beyond-smoke
-beyond-smoke: .venv/test.stamp
-	$(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) -m '$(ALONE)' $(SMOKE:%=--ignore=tests/%.py)
+beyond-smoke: .venv/test.stamp machine-code
+	$(COMPILED) .venv/bin/python -m $(PYTEST) -m '$(ALONE)' $(SMOKE:%=--ignore=tests/%.py)
 
 # Protected pages beside every array, over the kernels of the compiled pass: whatever goes too far is a SIGSEGV, see
 # tests/guard_pages.py.
-guard: .venv/test.stamp
-	SEQFORMATS_GUARD=both $(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) -m '$(ALONE)'
+guard: .venv/test.stamp machine-code
+	SEQFORMATS_GUARD=both $(COMPILED) .venv/bin/python -m $(PYTEST) -m '$(ALONE)'
 
 interpreted: .venv/test.stamp
 	$(MEASURED) NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR="$$PWD/.cache/interpreted" \
@@ -167,17 +173,17 @@ interpreted: .venv/test.stamp
 
 # The peers (PyTorch, Thinc, transformers, CTranslate2) and what the bridges lead to (Arrow, Hugging Face, the loaders,
 # Ray, Spark and others).  MEASURE=1 measures what they run of src/.
-test-bridges: .venv-bridges/test.stamp
-	$(if $(MEASURE),$(MEASURED)) $(call COMPILED,.venv-bridges) .venv-bridges/bin/python $(if $(MEASURE),-m coverage run) -m $(PYTEST) \
+test-bridges: .venv-bridges/test.stamp machine-code
+	$(if $(MEASURE),$(MEASURED)) $(COMPILED) .venv-bridges/bin/python $(if $(MEASURE),-m coverage run) -m $(PYTEST) \
 		-m 'peers or bridges'
 
 # JAX on the CPU, in an environment of its own.
-test-jax: .venv-jax/test.stamp
-	$(MEASURED) $(call COMPILED,.venv-jax) .venv-jax/bin/python -m coverage run -m $(PYTEST) -m jax
+test-jax: .venv-jax/test.stamp machine-code
+	$(MEASURED) $(COMPILED) .venv-jax/bin/python -m coverage run -m $(PYTEST) -m jax
 
-# The wheel, with machine code in it, as pip makes and installs it; what the compiled pass has kept is not compiled again.
-test-wheel: .venv-wheel/test.stamp
-	SEQFORMATS_SHIP=here SEQFORMATS_SHIP_FROM="$$PWD/.cache/jit/seqformats" PIP_CONSTRAINT="$$PWD/$(CONSTRAINTS)" \
+# The wheel, as pip installs it.
+test-wheel: .venv-wheel/test.stamp wheel
+	WHEEL="$$(.venv/bin/python tests/built.py)" PIP_CONSTRAINT="$$PWD/$(CONSTRAINTS)" \
 		.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # One figure a folder of src/, of what all passes that have been measured so far have run together.
@@ -185,8 +191,8 @@ coverage: .venv/test.stamp
 	COVERAGE_FILE=.cache/measured .venv/bin/python -m coverage combine --quiet --keep .cache/coverage/*
 	COVERAGE_FILE=.cache/measured .venv/bin/python tests/measured.py $(COVERAGE)
 
-mutations: .venv/test.stamp .venv-bridges/test.stamp
-	$(call COMPILED,.venv) .venv/bin/python tests/mutations.py
+mutations: .venv/test.stamp .venv-bridges/test.stamp machine-code
+	$(COMPILED) .venv/bin/python tests/mutations.py
 
 # Every Python that a release is for and that is here, by its name or in pyenv, the newest of each minor version.
 PYTHONS ?= $(shell for minor in 11 12 13 14; do \
@@ -211,20 +217,20 @@ nightly-bounds: .venv/test.stamp
 		.venv/bin/python -m $(PYTEST) -m '$(ALONE)'
 
 # The long profile: fifty times as many examples.
-nightly-long: .venv/test.stamp
-	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) -m '$(ALONE)'
-nightly-long-bridges: .venv-bridges/test.stamp
-	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv-bridges) .venv-bridges/bin/python -m $(PYTEST) -m 'peers or bridges'
+nightly-long: .venv/test.stamp machine-code
+	SEQFORMATS_HYPOTHESIS=nightly $(COMPILED) .venv/bin/python -m $(PYTEST) -m '$(ALONE)'
+nightly-long-bridges: .venv-bridges/test.stamp machine-code
+	SEQFORMATS_HYPOTHESIS=nightly $(COMPILED) .venv-bridges/bin/python -m $(PYTEST) -m 'peers or bridges'
 
 # Every call of kernels for GPUs whose accesses are watched, in three orders of threads.
-nightly-sanitizer: .venv/test.stamp
-	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) tests/launch/test_hazards.py
+nightly-sanitizer: .venv/test.stamp machine-code
+	SEQFORMATS_HYPOTHESIS=nightly $(COMPILED) .venv/bin/python -m $(PYTEST) tests/launch/test_hazards.py
 
 # The extension with checks of addresses and of undefined behaviour (gcc's), in its own tests; then as it was.
 nightly-address: .venv/test.stamp
 	CFLAGS='-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1' .venv/bin/python -m seqformats.core.build
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(call COMPILED,.venv) \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(COMPILED) \
 		.venv/bin/python -m pytest -m '$(ALONE)' tests/core tests/converters; \
 		status=$$?; rm src/seqformats/core/fast.abi3.so; .venv/bin/python -m seqformats.core.build; exit $$status
 
@@ -292,7 +298,7 @@ release: .venv-release/release.stamp .venv-wheel/test.stamp
 	SEQFORMATS_SHIP=all WHEEL="$$(echo dist/seqformats-*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
-docs: .venv-docs/docs.stamp
+docs: .venv-docs/docs.stamp machine-code
 	rm -rf .cache/docs
 	.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(WORKERS) \
 		--doctree-dir .cache/docs/trees docs .cache/docs/html

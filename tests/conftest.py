@@ -21,7 +21,7 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
-from passes import INTERPRETED, PASS, PASSES, flag, kept_code, of_this_pass, passes_of  # noqa: F401  for tests
+from passes import INTERPRETED, PASS, PASSES, flag, kept_code, of_this_pass, passes_of, shipped_anyway  # noqa: F401
 
 if os.environ.get("SEQFORMATS_GUARD"):
     import guard_pages
@@ -65,15 +65,22 @@ def pytest_sessionstart(session):
 CODE = pytest.StashKey[set]()
 
 
+def pytest_sessionfinish(session):
+    """Fail a pass that has compiled what the wheel has."""
+    if not hasattr(session.config, "workerinput") and shipped_anyway(kept_code() - session.config.stash[CODE]):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Count what the pass has run and compiled; pieces that two processes compile at the same time count once."""
     if not hasattr(config, "workerinput"):
         before, after = config.stash[CODE], kept_code()
+        again = shipped_anyway(after - before)
         counts = {name: len(found) for name, found in terminalreporter.stats.items() if name in COUNTED}
         words = ", ".join(f"{counts[name]} {name}" for name in COUNTED if name in counts)
-        terminalreporter.write_sep(
-            "-", f"{PASS} pass: {words}; machine code: {len(after - before)} compiled, {len(after)} kept"
-        )
+        code = f"machine code: {len(after - before)} compiled, {len(after)} kept; compiled though shipped: {len(again)}"
+        terminalreporter.write_sep("-", f"{PASS} pass: {words}; {code}")
+        terminalreporter.write_line("\n".join(again))
 
 
 COUNTED = ("passed", "failed", "error", "skipped", "deselected", "xfailed")

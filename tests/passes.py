@@ -118,3 +118,14 @@ def kept_code():
     """The files of machine code that processes of this pass keep for each other."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
     return {path.name for path in Path(folder, "seqformats").glob("*.so")} if folder else set()
+
+
+def shipped_anyway(names):
+    """Of files of machine code, those whose code lies compiled beside the sources."""
+    from seqformats.native import code, store
+
+    if code.interpreted() or code.why_not_shipped():
+        return []
+    texts = [line.partition("\t")[0] for line in code._bundle()._table.splitlines() if line]
+    shipped = {store._file(text, "").removesuffix(store._ENDING) for text in texts}
+    return sorted(name for name in names if name[: -store._DIGITS - len(store._ENDING)] in shipped)

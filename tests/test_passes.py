@@ -1,13 +1,16 @@
 """Tests are left out of the passes that they are not for."""
 
+import zipfile
 from types import SimpleNamespace
 
+import built
 import numpy as np
 import passes
 import pytest
 from passes import PASS, PASSES, passes_of
 
 import seqformats as sf
+from seqformats.native import code, store
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.passes(name, reason="it")) for name in PASSES])
@@ -59,3 +62,25 @@ def test_one_of_each_subject():
     assert {x.callspec.params["kind"] for x in found} == {sf.Ragged, sf.List, sf.LoD}
     assert found == passes.one_of_each(several)
     assert len(passes.some_of_each([item("a.py::f", n=n) for n in range(99)])) == passes.MOST
+
+
+@pytest.mark.passes("compiled", reason="it reads files")
+def test_what_is_compiled_is_that_of_the_wheel(tmp_path):
+    """Beside the sources lies nothing else, what is the same stays, and what is compiled all the same is noticed."""
+    place = tmp_path / "native" / "shipped"
+    place.mkdir(parents=True)
+    (tmp_path / "core").mkdir()
+    for name in ("native/shipped/old.so", "core/fast.abi3.so", "core/fast.pyx"):
+        (tmp_path / name).write_text("old")
+    with zipfile.ZipFile(tmp_path / "wheel.whl", "w") as file:
+        for name in ("native/shipped/level.so", "native/shipped/level.table", "core/build.py"):
+            file.writestr(f"seqformats/{name}", "new")
+    nodes = set()
+    for _ in range(2):
+        built.put_beside(tmp_path / "wheel.whl", tmp_path)
+        assert sorted(path.name for path in place.iterdir()) == ["level.so", "level.table"]
+        assert [path.name for path in (tmp_path / "core").iterdir()] == ["fast.pyx"]
+        nodes.add((place / "level.so").stat().st_ino)
+    assert len(nodes) == 1
+    names = [store._file(text, "0" * 32) for text in ("check_lengths", "check_lengths(i8,i8,i)", "check_lengths(f4)")]
+    assert passes.shipped_anyway(names) == ([] if code.why_not_shipped() else names[:2])

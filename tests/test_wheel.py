@@ -157,9 +157,11 @@ def test_where_nothing_links(tmp_path):
     assert done.returncode
 
 
-@pytest.mark.skipif(not GIVEN or not (ROOT / ".git").exists(), reason="no sdist is beside the wheel, or no repository")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository")
 def test_the_sdist_has_every_file(wheel):
     """All that is kept, but what serves the repository alone, and nothing else."""
+    if not wheel.with_name(f"seqformats-{VERSION}.tar.gz").exists():
+        pytest.skip("no sdist is beside the wheel")
     tracked = set(run("git", "ls-files", cwd=ROOT).stdout.splitlines())
     with tarfile.open(wheel.with_name(f"seqformats-{VERSION}.tar.gz")) as file:
         names = {name.split("/", 1)[1] for name in file.getnames()}

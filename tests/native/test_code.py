@@ -27,11 +27,12 @@ from seqformats.native.signature import kinds_of, signature_of, text_of
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
 machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
 WITHOUT = {"SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_CACHE_DIR", *cpu.CHANGES_CODE}
+JIT = {"SEQFORMATS_JIT": "1"}
 
 
 def python(*command, **environment):
-    """A fresh process."""
-    env = {key: value for key, value in os.environ.items() if key not in WITHOUT} | environment
+    """A fresh process, which takes nothing from the wheel of these sources if it is not told to."""
+    env = {key: value for key, value in os.environ.items() if key not in WITHOUT} | JIT | environment
     return subprocess.run(
         [sys.executable, "-W", "error", *command], env=env, capture_output=True, text=True, timeout=600, check=False
     )
@@ -347,6 +348,7 @@ def anew(monkeypatch):
     for question in asked:
         question.cache_clear()
     monkeypatch.setattr(code, "loaded", {})
+    monkeypatch.setenv("SEQFORMATS_JIT", "1")
     yield
     for question in asked:
         question.cache_clear()
@@ -522,7 +524,7 @@ if __name__ == "__main__":
     shipped = source / "seqformats" / "native" / "shipped"
     if not cpu.level() or not linking.linker():
         pytest.skip("no code is shipped for this CPU, or nothing links it")
-    env = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "SEQFORMATS_JIT": ""}
     kept = {"SEQFORMATS_CACHE_DIR": str(source / "kept")}
     text = said(str(file), str(shipped), os.uname().machine, **env, **kept)
     assert text.count("check_lengths(") == 2 * len(cpu.levels_of(os.uname().machine))
@@ -572,8 +574,9 @@ def test_where_no_memory_becomes_executable(installed, tmp_path):
 def test_what_is_shipped_is_not_used_where_something_else_is_wanted(installed, tmp_path):
     env, _ = installed
     for wanted in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
-        assert origin(tmp_path / wanted, **env, **{wanted: "1"}) == ["compiled", "2"]
-        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / wanted), **env, **{wanted: "1"})
+        more = env | {wanted: "1"}
+        assert origin(tmp_path / wanted, **more) == ["compiled", "2"]
+        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / wanted), **more)
         assert f"compiled at first use, kept in {tmp_path / wanted} ({wanted}" in about
 
 
@@ -697,7 +700,7 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path):
     env = {key: value for key, value in os.environ.items() if key not in WITHOUT}
     process = subprocess.Popen(
         [sys.executable, "-m", "seqformats", "compile", "--processes", "2", "check_lengths", "sum_rows"],
-        env=env | {"SEQFORMATS_CACHE_DIR": str(tmp_path)},
+        env=env | JIT | {"SEQFORMATS_CACHE_DIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -724,6 +727,7 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path):
 def test_an_error_in_another_process_is_named(monkeypatch, tmp_path):
     """A folder in place of the file of a kernel."""
     (job, *_) = ship.jobs(["check_lengths"])
+    monkeypatch.setenv("SEQFORMATS_JIT", "1")
     monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o755)
     (tmp_path / "cache" / store._file(job.text, code.key_of(job.name, job.text))).mkdir()
