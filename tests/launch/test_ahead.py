@@ -10,7 +10,7 @@ import every_call
 import numpy as np
 import pytest
 from elsewhere import There
-from stand_in import StandIn, stand_in
+from stand_in import Gpu, StandIn, stand_in
 
 from seqformats.launch import cuda
 from seqformats.launch import kernel as kernels
@@ -108,3 +108,45 @@ def test_the_calls_reach_their_kernels(monkeypatch):
     asked = asked_of(monkeypatch, ["f4"], 12)
     missing = {"reduce_sum", "sort", "softmax", "window", "topk", "cross_entropy"} - set().union(*asked.values())
     assert not missing
+
+
+# What asks for items on the host; and calls that have no meaning here: functions of a user without a twin, a list of
+# views, and one whose counts nothing has calculated.
+TO_HOST = {"to", "convert to list", "to_nested"}
+NOT_HERE = {"map_sequences", "masked_scatter", "own_kernels_of_rows", "own_operation"}
+
+
+def test_items_stay_where_they_are(monkeypatch):
+    """No operation brings items to the host, be it for want of a kernel: they are on the device, as are its results."""
+    brought, missing, calls = collections.Counter(), {}, set()
+    to_numpy = Gpu.to_numpy
+
+    def noted(library, x):
+        if isinstance(x, There) and x.dtype.kind in "fc" and not starting:
+            brought[call.name] += 1
+        return to_numpy(library, x)
+
+    def starting_kernel(*args):
+        starting.append(True)
+        start(*args)
+        starting.clear()
+
+    starting = []
+    ascending = every_call.ascending
+    with monkeypatch.context() as patch, stand_in(patch, StandIn()):
+        patch.setattr(Gpu, "to_numpy", noted)
+        patch.setattr(every_call, "ascending", lambda array: ascending(array).view(There))
+        patch.setitem(kernels._launchers, "cuda", kernels.launcher("cuda")._replace(start=starting_kernel))
+        for call in [call for seed in range(2) for call in every_call.draw(np.random.default_rng(seed), ("f4",), 12)]:
+            if call.name in SEARCHES | NOT_HERE:
+                continue
+            on_host = call()
+            there = call.on([every_call.mapped(lambda array: array.view(There), x) for x in call.args])()
+            calls.add(call.name)
+            if every_call.failed(there) and not every_call.failed(on_host):
+                missing[call.name] = there
+            if any(isinstance(x, np.ndarray) and x.dtype.kind in "fc" and not isinstance(x, There) for x in there):
+                brought[call.name] += 1
+    assert missing == {}
+    assert set(brought) <= TO_HOST
+    assert len(calls) > 190, sorted(calls)
