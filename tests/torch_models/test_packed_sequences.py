@@ -1,7 +1,10 @@
 """PyTorch's PackedSequence as a batch: an argument of functions, and what a wrapped function may give."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import valid_calls
 
 import seqformats as sf
 
@@ -12,21 +15,15 @@ rnn = torch.nn.utils.rnn
 ITEMS = [torch.randn(n, 3) for n in (2, 4, 1)]
 RAGGED = sf.convert(ITEMS, sf.Ragged)
 USES = {
-    "convert": lambda x: sf.convert(x, sf.Masked),
-    "reduce": sf.reduce_sum,
-    "softmax": sf.softmax,
-    "reverse": sf.reverse,
-    "lengths": sf.lengths,
-    "concat": lambda x: sf.concat([x, x]),
-    "select": lambda x: sf.select(x, [2, 0]),
     "like": lambda x: sf.convert_like(RAGGED, x),
     "wrapper": sf.with_masked(lambda m: m.data * 2),
     "keyword": lambda x: sf.with_ragged(lambda a, b: a.data + b.data)(RAGGED, b=x),
-    "mask": sf.mask,
-    "position_ids": sf.position_ids,
     "rnn": lambda x: sf.torch.rnn(torch.nn.GRU(3, 2).requires_grad_(False), x)[0],
     "vjp": lambda x: sf.vjp(sf.reduce_mean, x)[1](torch.ones(3, 3)),
     "tree": lambda x: sf.select({"x": x, "y": [1, 2, 3]}, [2, 0])["x"],
+    "two": lambda x: sf.map_sequences(lambda a, b: a + b, x, x),
+    "batches": lambda x: sf.join_batches(list(sf.batches(x, max_items=9, to=sf.Ragged))),
+    "columns": lambda x: sf.join_batches([b["a"] for b in sf.batches({"a": x}, max_items=9, to=sf.Ragged)]),
 }
 
 
@@ -49,24 +46,61 @@ def test_arguments(use, sorted_):
         assert sf.equal(found, wanted)
 
 
+def to_packed(x):
+    return sf.convert(x, sf.Packed).to_torch()
+
+
+def parts_of(y):
+    """All that a result holds, batches as their rows."""
+    if isinstance(y, sf.LoD) or hasattr(y, "lengths") or hasattr(y, "batch_sizes") or getattr(y, "is_nested", False):
+        x = sf.convert(y, sf.LoD)
+        return [x.lengths(), x.data.tolist()]
+    if dataclasses.is_dataclass(y):  # of results
+        return parts_of(
+            vars(y) if hasattr(y, "__dict__") else [getattr(y, field.name) for field in dataclasses.fields(y)]
+        )
+    if isinstance(y, (dict, list, tuple)):
+        return [part for each in (y.values() if isinstance(y, dict) else y) for part in parts_of(each)]
+    return [y.tolist() if hasattr(y, "tolist") else y]
+
+
+CALLS = valid_calls.CALLS.keys() - {"equal", "show", "to_arrays", "gather", "scatter", "slice"}
+
+
+@pytest.mark.parametrize("way", [sf.Ragged.to_njt, to_packed], ids=["nt", "packed"])
+@pytest.mark.parametrize("name", sorted(CALLS | valid_calls.OF_MODULES.keys()))
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+def test_every_function_takes_them(name, way, monkeypatch):
+    """In the place of each batch, and of all: the result is that of the batch."""
+    monkeypatch.setattr(valid_calls, "LENGTHS", [2, 1, 2])  # a PackedSequence has no empty sequence
+    makers = valid_calls.CALLS | valid_calls.OF_MODULES
+    given = makers[name]()
+    batches = [key for key, x in given.items() if isinstance(x, sf.Ragged)]
+    if not batches:
+        return
+
+    def called(changed):
+        torch.manual_seed(0)
+        new = {key: way(x) if key in changed else x for key, x in sent.items()}
+        return parts_of(valid_calls.run(name, new))
+
+    sent = {key: sf.to(x, "torch") if hasattr(x, "data") and not isinstance(x, type) else x for key, x in given.items()}
+    wanted = called([])
+    for changed in [*[[key] for key in batches], batches]:
+        assert called(changed) == wanted
+
+
 FLAT = sf.Ragged(torch.tensor([1.0, 2.0, 0.5, 3.0, 1.5, 2.5, 0.25]), [2, 4, 1])
 FLAGS, TOKENS = FLAT._with_data(FLAT.data > 1), FLAT._with_data(torch.tensor([1, 0, 2, 1, 1, 2, 0]))
 BESIDE = {
-    "filter": lambda x, n: sf.filter(x, n(FLAGS)),
-    "weights": lambda x, n: sf.reduce_mean(x, weights=n(FLAT)),
-    "targets": lambda x, n: sf.cross_entropy(x, n(TOKENS)),
-    "recurrence": lambda x, n: sf.recurrence(x, n(FLAT), where=n(FLAGS)),
     "concat": lambda x, n: sf.concat([x, n(RAGGED)]),
-    "gae": lambda x, n: sf.rl.gae(n(FLAT), n(FLAT), where=n(FLAGS)).returns,
-    "returns": lambda x, n: sf.rl.returns(torch.ones(3), where=n(FLAGS)),
     "labels": lambda x, n: sf.ctc_loss(x, n(sf.Ragged(torch.tensor([1, 2, 1]), [1, 1, 1])), normalised=False),
     "wrapper": lambda x, n: sf.with_masked(lambda a, b: a.data * b.data[..., None])(x, n(FLAT)),
-    "levenshtein": lambda x, n: sf.levenshtein(n(TOKENS), n(TOKENS)),
     "gradient": lambda x, n: sf.vjp(sf.softmax, x)[1](n(RAGGED)),
 }
 
 
-@pytest.mark.parametrize("way", [sf.Ragged.to_njt, lambda x: sf.convert(x, sf.Packed).to_torch()], ids=["nt", "packed"])
+@pytest.mark.parametrize("way", [sf.Ragged.to_njt, to_packed], ids=["nt", "packed"])
 @pytest.mark.parametrize("use", BESIDE)
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 def test_arguments_beside_another_batch(use, way):

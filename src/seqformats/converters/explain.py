@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import registry
 from ..errors import KIND, said
 from ..formats import rows
+from ..formats.bare import is_column, is_list, read_column
 from ..formats.pairs import is_encoding
 from ..launch.kernel import check_device
 from .layouts import MOVES, steps_to_list
@@ -66,8 +67,10 @@ def _kind_of(given: object) -> type:
         return given
     if is_encoding(given):
         return type(given)
-    if isinstance(given, (list, tuple)):
+    if is_list(given):
         return list
+    if is_column(given):
+        return type(read_column(given))
     raise KIND(f"explain takes types such as Ragged, or batches, not {said(given)}")
 
 

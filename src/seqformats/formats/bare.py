@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -26,9 +26,14 @@ def as_encoding(x: object) -> Any:
 
     Everything else is unchanged.
     """
-    if isinstance(x, (list, tuple)) and (type(x) in (list, tuple) or not is_column(x)):
+    if is_list(x):
         return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
     return read_column(x) if is_column(x) else x
+
+
+def is_list(x: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Tell whether this is a list or a tuple, and no PackedSequence, which is a tuple too."""
+    return isinstance(x, (list, tuple)) and (type(x) in (list, tuple) or not is_column(x))
 
 
 def is_column(x: object) -> bool:

@@ -19,7 +19,7 @@ from ..arrays import is_array
 from ..converters.convert import rows_of
 from ..errors import LEVEL, said
 from ..formats import Encoding, LoD, level_index, structure_of
-from ..formats.bare import is_batch
+from ..formats.bare import is_batch, is_list
 from ..formats.leaves import without_data
 from ..formats.overlapping import with_levels
 from ..formats.structure import whole
@@ -58,15 +58,15 @@ class Outer(NamedTuple):
     @classmethod
     def of(cls, x: object, level: int) -> Outer | None:
         """The batch down to `level`; None where that is its innermost level, so that nothing is to be changed."""
-        is_list = isinstance(x, (list, tuple))
-        if is_list and not x:
+        bare = is_list(x)
+        if bare and not x:
             return None  # no sequences, on whatever level
         found = operand(x)
         own = found.own
         k = level_index(own, level)
         if k == len(own._levels) - 1:
             return None
-        return cls(is_list, found, LoD._over(rows_of(own), (*own._levels[:k], structure_of(own, k))))
+        return cls(bare, found, LoD._over(rows_of(own), (*own._levels[:k], structure_of(own, k))))
 
     def without_data(self) -> Outer:
         """Its structures and the ways back alone."""

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Array, has_items, is_array, shape_of
 from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, needed, said
 from ..formats import Encoding, structure_of
-from ..formats.bare import as_encoding
+from ..formats.bare import as_encoding, is_column
 from ..formats.pairs import count, is_encoding
 from .arrow_rows import column_of, rows_of_stream, rows_of_table
 from .files import Files, files_at, files_of, is_parquet, rows_of_scan
@@ -81,8 +81,8 @@ def source_of(given: Any, wanted: Wanted) -> Source:
     """Any source; TypeError for what is none."""
     if isinstance(given, (str, os.PathLike)):
         return _path(os.fspath(given), wanted)
-    if is_encoding(given):
-        return _encodings(ONE, {None: given}, wanted)
+    if is_encoding(given) or _is_tensors(given):
+        return _encodings(ONE, {None: as_encoding(given)}, wanted)
     root = type(given).__module__.partition(".")[0]
     if root == "datasets" and hasattr(given, "with_format"):
         return _dataset(given, wanted)
@@ -125,6 +125,11 @@ def _has_rows(x: Any) -> bool:
     return (
         shape_of(x, "the source") != () if is_array(x) else issubclass(kind, Iterable) or hasattr(kind, "__getitem__")
     )
+
+
+def _is_tensors(x: object) -> bool:
+    """Tell whether this is a column that is not Arrow's: a nested tensor, or a PackedSequence."""
+    return is_column(x) and not _speaks_arrow(x)
 
 
 def _speaks_arrow(x: object) -> bool:
@@ -231,8 +236,8 @@ def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Sourc
 
 
 def _whole_column(name: Hashable, given: Any, wanted: Wanted) -> Any:
-    if is_encoding(given) or is_array(given):
-        return given
+    if is_encoding(given) or _is_tensors(given) or is_array(given):
+        return as_encoding(given)
     if _speaks_arrow(given):
         return column_of(given, name, wanted, Rows(DICT, {}, 0))
     if isinstance(given, (list, tuple)):

@@ -12,6 +12,7 @@ from ..arrays.dtypes import INTEGERS, differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..errors import COUNTS, LEVELS, MEMORY
 from ..formats import Encoding, Pairs, Ragged
+from ..formats.bare import is_list
 from ..formats.leaves import without_data
 from ..formats.pairs import pair
 from ..formats.structure import Structure
@@ -103,7 +104,7 @@ def cross(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[Pairs]:  # noqa
         members = zip((pairs.one, pairs.two), (x, y), batches, strict=True)
         return Pairs(
             *[
-                member if batch.result is None or isinstance(given, (list, tuple)) else batch.result(member)
+                member if batch.result is None or is_list(given) else batch.result(member)
                 for member, given, batch in members
             ]
         )

@@ -29,6 +29,7 @@ from ..errors import (
 )
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Integers, Shaped
+from ..formats.bare import is_list
 from ..formats.leaves import leaves, without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, integers
@@ -63,7 +64,7 @@ class _Sequences(NamedTuple):
             own = Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))
             return cls(own, True, None, lambda dx: dx.data)
         own, _, gradient = operand(x)
-        return cls(own, False, (lambda y: _in_lists(y, x)) if isinstance(x, (list, tuple)) else None, gradient)
+        return cls(own, False, (lambda y: _in_lists(y, x)) if is_list(x) else None, gradient)
 
     def over(self, levels: tuple[Structure, ...]) -> Call[Any]:
         """Put other levels over the rows."""
@@ -163,7 +164,7 @@ def split_at(
     given = _Sequences.of(x)
     own, how = given.own, _how(keep)
     one_token_an_item(own, "split_at")
-    if own.rows == 0 and isinstance(x, (list, tuple)):  # which have no dtype without items
+    if own.rows == 0 and is_list(x):  # which have no dtype without items
         tokens_wanted(tokens)
         return _split_at_places(given, np.empty(0, np.int64), how)
     name = name_of(own)
