@@ -64,6 +64,7 @@ CALLS = {
     "ctc_loss": lambda x, t: sf.ctc_loss(sf.concat([x, x, x]), with_ones(t), normalised=False),
     "embedding_bag": lambda x, t: sf.embedding_bag(weight(), sf.with_array(lambda rows: rows % 3)(t), one(x)),
     "levenshtein": lambda x, t: sf.levenshtein(t, sf.reverse(t)),
+    "rl.gae": lambda x, t: sf.rl.gae(one(x), floats(t), gamma=0.5, done=sf.run_starts(t)),
     "rl.mean_loss": lambda x, t: sf.rl.mean_loss(one(x)),
     "rl.whiten": lambda x, t: sf.rl.whiten(one(x)),
     "cumsum": lambda x, t: sf.cumsum(x),
@@ -100,9 +101,11 @@ CALLS = {
     "softmax": lambda x, t: sf.softmax(x),
     "sort": lambda x, t: sf.sort(x),
     "standardize": lambda x, t: sf.standardize(x, where=sf.run_starts(t)),
+    "topk": lambda x, t: sf.topk(x, 2),
     "topk_mean": lambda x, t: sf.topk_mean(x, 2),
     "truncate": lambda x, t: sf.truncate(x, 2),
-    "unique": lambda x, t: sf.unique(t),
+    "unique": lambda x, t: sf.unique(t, counts=True),
+    "where": lambda x, t: sf.convert_like(x, t) * t,
     "window": lambda x, t: sf.window(x, 1, 1),
 }
 CALLS.update(

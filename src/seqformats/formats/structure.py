@@ -157,7 +157,7 @@ class Structure:
     by_steps: Layout  # time-major, a column a sequence
     steps: tuple[Layout, Layout, Array]  # time steps as sequences, in `packed` and in `by_steps`; how long each is
     columns: Array  # (n,) the place of sequence i in that order
-    tensor: Any  # the offsets as a graph of PyTorch takes them
+    tensor: Any  # the lengths as a graph of PyTorch takes them
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
@@ -255,7 +255,7 @@ class Structure:
             self.begins = ()
             return ()
         if name == "tensor":
-            self.tensor = registry.service("offsets_tensor")(self)
+            self.tensor = registry.service("lengths_tensor")(self)
             return self.tensor
         if name == "packed" or name == "by_steps":
             order, step = self.order, self.n if name == "by_steps" else 0

@@ -16,6 +16,7 @@ import seqformats
 from ... import registry
 from ...arrays import library_of
 from ...arrays.functions import Operation
+from ...formats import Encoding
 from ...formats.arithmetic import Arithmetic, map_one, map_two
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
@@ -37,8 +38,8 @@ def entrances() -> Iterator[Any]:
     """The functions of this library that are called from outside: by users, and by PyTorch."""
     for module in (seqformats, seqformats.rl, seqformats.ctc, seqformats.beam, seqformats.torch):
         for found in [getattr(module, name) for name in module.__all__]:
-            if inspect.isclass(found) and not issubclass(found, Exception):
-                yield from [x for x in functions_of(found) if x.__name__ not in ("__len__", *batches.FOLLOWED)]
+            if inspect.isclass(found) and not issubclass(found, (Exception, tuple)):
+                yield from [x for x in functions_of(found) if x.__name__ not in ("__len__", *batches.ATTRIBUTES)]
             yield found
     yield from registry.gradients()  # operations that callers have made are among them
     yield from (with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
@@ -56,6 +57,7 @@ def register() -> None:
     leave_alone(map_one, functions.elementwise)
     leave_alone(map_two, functions.elementwise)
     leave_alone(Arithmetic.astype, functions.astype)
+    leave_alone(Encoding.__getitem__, functions.index)
     leave_alone(Arithmetic.__torch_function__.__func__, functions.torch_function)  # type: ignore[attr-defined]
     for found in [x for x in entrances() if inspect.isfunction(x) and x.__qualname__.split(".")[0] not in OPERATORS]:
         leave_alone(found, after=AFTER.get(found.__qualname__))

@@ -1,7 +1,7 @@
 """Encodings in a graph: what PyTorch's compiler reads where a model makes one, or asks for its attributes.
 
 The compiler follows encodings as objects with attributes, which they are.  What it cannot follow is how the library
-keeps a structure: arrays of NumPy that nobody may write to.  So a graph has the offsets as a tensor on the host, and a
+keeps a structure: arrays of NumPy that nobody may write to.  So a graph has the lengths as a tensor on the host, and a
 structure that is found in a graph holds this tensor alone and works the rest out when somebody outside asks.  So does
 an encoding that leaves a graph: data and structure are there, `late` fills the other fields.
 """
@@ -13,29 +13,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from ... import registry
-from ...formats import Encoding, Masked, Packed, Padded, Ragged
+from ...formats import Encoding, Masked, Ragged
 from ...formats.structure import Structure
 from . import ops
 from .outside import leave_alone, refuse
 
 Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
-GRAPHED = (Ragged, Masked, Padded, Packed)
-KINDS = ops.KINDS
+GRAPHED = tuple(ops.KINDS.values())
 
 not_held = refuse("a batch that is no Ragged, Masked, Padded or Packed of tensors with its columns in a stable order")
 not_built = refuse("a batch that is built of other than a tensor and lengths; Ragged and Masked can be built there")
 
 
-@registry.provides("offsets_tensor")
-def offsets_tensor(structure: Structure) -> torch.Tensor:
-    """The offsets of a structure, as a graph takes them."""
-    return torch.from_numpy(structure.offsets.copy())
-
-
 class Found(Structure):
-    """A structure that a graph has found: its offsets are a tensor, and the rest follows when it is asked for."""
+    """A structure that a graph has found: its lengths are a tensor, and the rest follows when it is asked for."""
 
     __slots__ = ()
 
@@ -44,8 +38,8 @@ class Found(Structure):
         if name not in ("lengths", "offsets", "rows", "longest", "stable"):
             return super().__getattr__(name)
         known = ops.structure_over(self.tensor)
-        self.lengths, self.offsets, self.rows, self.stable = known.lengths, known.offsets, known.rows, True
-        self.longest = known.longest
+        for field in ("lengths", "offsets", "rows", "longest", "stable"):
+            setattr(self, field, getattr(known, field))
         return getattr(self, name)
 
 
@@ -64,20 +58,20 @@ def held(x: Traced) -> bool:
     return isinstance(structure, Found) or (type(structure) is Structure and structure.stable is True)
 
 
-def offsets(x: Traced) -> torch.Tensor:
-    """The offsets of a batch, on the host."""
+def lengths(x: Traced) -> torch.Tensor:
+    """The lengths of a batch in the caller's order, on the host."""
     if not held(x):
         not_held()
     structure = x._structure
-    found: torch.Tensor = structure.tensor if isinstance(structure, Found) else structure.graph_offsets
-    return found
+    numbers: torch.Tensor = structure.tensor if isinstance(structure, Found) else structure.graph_lengths
+    return numbers
 
 
 def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
-    """The structure with these offsets."""
+    """The structure with these lengths."""
     structure = object.__new__(Found) if structure is None else structure
     structure.tensor = numbers
-    structure.n = numbers.shape[0] - 1
+    structure.n = numbers.shape[0]
     structure.device = {}
     return structure
 
@@ -87,21 +81,15 @@ def size(x: Traced, name: str) -> Any:
 
     The compiler treats a width of 1 as another case, so a rectangle that is made in a graph is 2 wide.
     """
-    numbers, structure = offsets(x), x._structure
-    if not isinstance(structure, Found):
-        return structure.rows if name == "rows" else structure.longest
     if name == "rows" and x._lead == 1:
         return x.data.shape[0]
-    known = structure.device
-    if name not in known:
-        ends = torch.stack([numbers[0], numbers[-1]]) if name == "rows" else numbers
-        known[name] = torch.ops.seqformats.room.default(ends, 2 if name == "room" else 0).shape[0]
-    return known[name]
-
-
-def lengths(x: Traced) -> torch.Tensor:
-    """Lengths in the caller's order."""
-    return offsets(x).diff()
+    numbers, structure = lengths(x), x._structure
+    if not isinstance(structure, Found):
+        return structure.rows if name == "rows" else structure.longest
+    if name not in structure.device:
+        measured = numbers.sum(0, keepdim=True) if name == "rows" else numbers
+        structure.device[name] = torch.ops.seqformats.room.default(measured, 2 * (name == "room")).shape[0]
+    return structure.device[name]
 
 
 def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
@@ -114,6 +102,11 @@ def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "ri
     return x
 
 
+def over(x: Traced, data: torch.Tensor) -> Any:
+    """The encoding `x` over other data."""
+    return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
+
+
 def late(x: Any, name: str) -> Any:
     """Fill the fields that a graph has left out, where Python finds one of them empty."""
     if name not in ("_lengths", "_indices", "_size_at_t", "_shape", "_dtype") or not hasattr(x, "_structure"):
@@ -124,40 +117,7 @@ def late(x: Any, name: str) -> Any:
     return getattr(x, name)
 
 
-def over(x: Traced, data: torch.Tensor) -> Any:
-    """The encoding `x` over other data."""
-    return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
-
-
-# --- attributes and constructors --------------------------------------------------------------------------------------
-
-
-def _sorted(x: Traced) -> Any:
-    return torch.sort(lengths(x), descending=True, stable=True)
-
-
-def size_at_t(x: Traced) -> Any:
-    """``x.size_at_t``."""
-    steps = x.data.shape[0] if x._lead == 2 else size(x, "longest")
-    return (lengths(x) > torch.arange(steps)[:, None]).sum(1).numpy()
-
-
-def mask(x: Traced) -> torch.Tensor:
-    """``x.mask``."""
-    width = x.data.shape[1]
-    count = lengths(x).to(x.data.device)[:, None]
-    place = torch.arange(width, device=x.data.device)
-    return place >= width - count if x.side == "left" else place < count
-
-
-def rows(x: Traced) -> Any:
-    """``x.rows``, which data tells where it holds them alone."""
-    return x.data.shape[0] if x._lead == 1 else size(x, "rows")
-
-
-def new(kind: Traced, *args: Any, **options: Any) -> Any:  # noqa: ARG001  what a constructor is given
-    """Make what a constructor fills."""
-    return empty(kind)
+# --- constructors and attributes --------------------------------------------------------------------------------------
 
 
 def empty(kind: Traced) -> Any:
@@ -177,17 +137,32 @@ def construct(x: Traced, data: Traced = None, lengths: Traced = None, side: Trac
     """Check and fill what the constructor of `Ragged` or `Masked` is given."""
     if isinstance(lengths, (list, tuple, np.ndarray)):
         lengths = torch.as_tensor(lengths)
-    if not isinstance(data, torch.Tensor) or not isinstance(lengths, torch.Tensor) or data.dim() < x._lead:
+    fits = isinstance(data, torch.Tensor) and isinstance(lengths, torch.Tensor) and side in ("left", "right")
+    if not fits or data.dim() < x._lead:
         not_built()
-    if type(x) is Ragged:
-        numbers = torch.ops.seqformats.offsets.default(lengths, data.shape[0])
-    elif side in ("left", "right"):
-        numbers = torch.ops.seqformats.offsets.default(lengths, -1, data.shape[0], data.shape[1])
-        object.__setattr__(x, "side", side)
-    else:
-        not_built()
+    found(torch.ops.seqformats.lengths.default(data.detach(), lengths, type(x).__name__), x._structure)
     object.__setattr__(x, "data", data)
-    found(numbers, x._structure)
+    if type(x) is Masked:
+        object.__setattr__(x, "side", side)
+
+
+def mask(x: Traced) -> torch.Tensor:
+    """``x.mask``."""
+    width = x.data.shape[1]
+    count = lengths(x).to(x.data.device)[:, None]
+    place = torch.arange(width, device=x.data.device)
+    return place >= width - count if x.side == "left" else place < count
+
+
+def falling(x: Traced) -> Any:
+    """The lengths by falling length, and the places of the sequences."""
+    return torch.sort(lengths(x), descending=True, stable=True)
+
+
+def size_at_t(x: Traced) -> Any:
+    """``x.size_at_t``."""
+    steps = x.data.shape[0] if x._lead == 2 else size(x, "longest")
+    return (lengths(x) > torch.arange(steps)[:, None]).sum(1).numpy()
 
 
 def alone(numbers: Traced) -> Any:
@@ -199,46 +174,40 @@ def alone(numbers: Traced) -> Any:
     return found
 
 
-ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
-    "lengths": lambda x: (_sorted(x)[0] if x._by_steps else lengths(x)).numpy(),
-    "indices": lambda x: _sorted(x)[1].numpy(),
+VIEWS: dict[str, Callable[[Traced], Any]] = {
+    "lengths": lambda x: (falling(x)[0] if x._by_steps else lengths(x).clone()).numpy(),
+    "indices": lambda x: falling(x)[1].numpy(),
     "size_at_t": size_at_t,
-    "offsets": lambda x: offsets(x).clone().numpy(),
-    "mask": mask,
+}
+"""Fields that are handed out as views."""
+ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
     "item_shape": lambda x: tuple(x.data.shape[x._lead :]),
     "dtype": lambda x: x.data.dtype,
-    "rows": rows,
+    "rows": lambda x: size(x, "rows"),
     "max_length": lambda x: size(x, "longest"),
     "device": lambda x: "cpu" if x.data.device.type == "cpu" else str(x.data.device),
 }
-
-
-def _view(kind: Any, name: str) -> Callable[[Any], Any]:
-    """Let Python read a field that is handed out as a view, since the compiler follows no function of C."""
-
-    def view(x: Any) -> Any:
-        return alone(getattr(x, f"_{name}"))
-
-    setattr(kind, name, property(view, vars(kind)[f"_{name}"].__set__))
-    return view
-
-
-FOLLOWED = ("item_shape", "dtype", "rows", "max_length", "device")
-"""Names of what the compiler has in versions of its own in a graph, and may follow elsewhere."""
+"""Others, which the compiler may follow outside of a graph."""
 
 
 def register() -> None:
     """Tell the compiler, once."""
-    Structure.graph_offsets = property(_Tensor().__getitem__)  # type: ignore[attr-defined]
-    leave_alone(vars(Ragged)["offsets"].fget, ATTRIBUTES["offsets"], alone)
-    leave_alone(vars(Masked)["mask"].fget, ATTRIBUTES["mask"])
-    for name in FOLLOWED:
-        torch.compiler.substitute_in_graph(vars(Encoding)[name].fget, skip_signature_check=True)(ATTRIBUTES[name])
+    registry.provides("lengths_tensor")(lambda structure: torch.from_numpy(structure.lengths.copy()))
+    Structure.graph_lengths = property(_Tensor().__getitem__)  # type: ignore[attr-defined]
+    leave_alone(vars(Ragged)["offsets"].fget, lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy(), alone)
+    leave_alone(vars(Masked)["mask"].fget, mask)
+    for name, version in ATTRIBUTES.items():
+        torch.compiler.substitute_in_graph(vars(Encoding)[name].fget, skip_signature_check=True)(version)
     for kind in GRAPHED:
-        kind.__getattr__ = late  # type: ignore[union-attr]
-        for name in ("lengths", "indices", "size_at_t") if kind._by_steps else ("lengths",):
-            leave_alone(_view(kind, name), ATTRIBUTES[name])
+        kind.__getattr__ = late  # type: ignore[attr-defined]
+        for name in VIEWS.keys() & vars(kind):
+
+            def view(x: Any, _name: str = f"_{name}") -> Any:
+                return alone(getattr(x, _name))  # in Python, since the compiler follows no function of C
+
+            setattr(kind, name, property(view, vars(kind)[f"_{name}"].__set__))
+            leave_alone(view, VIEWS[name])
     for built in (Ragged, Masked):
         leave_alone(built.__init__, construct)
-        built.__new__ = staticmethod(new)  # type: ignore[assignment]
+        built.__new__ = staticmethod(lambda kind, *_, **__: empty(kind))  # type: ignore[assignment]
     torch.compiler.substitute_in_graph(empty, skip_signature_check=True)(empty_in_graph)

@@ -7,7 +7,7 @@ wrapped function goes on here, outside of any graph, so each works there as well
 
 from __future__ import annotations
 
-import inspect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +18,13 @@ from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ..attention import NAMES
 from ..items import _functions as known_functions
 from . import ops
-from .batches import GRAPHED, KINDS, Traced, found, held, lengths, made, mask, not_held, offsets, over, size
+from .batches import GRAPHED, Traced, found, held, lengths, made, not_held, over, size
 from .outside import refuse
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
 no_option = refuse("an option, or an array with a gradient, that a graph cannot follow; see docs/models.md")
-no_operand = refuse("a function of other things than numbers and batches of one structure and encoding, item by item")
+no_operand = refuse("a function of other things than numbers, batches and arrays no larger than an item, item by item")
+no_side = refuse("x @ w, since the compiler does not tell on which side a matrix stands; torch.matmul(x, w) tells")
 no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
 
 CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
@@ -31,26 +32,17 @@ CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def ordered(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort names of arguments as the function has them: gradients come in this order."""
-    known = list(inspect.signature(ops.function(name)).parameters)
-    return tuple(sorted(names, key=lambda key: known.index(key) if key in known else len(known)))
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def planned(name: str, args: Traced, options: Traced, data: int, cast: bool) -> Any:
-    """Plan a call: its text, kinds and sides of the results, are they several, the model, what it is asked.
+def planned(name: str, args: Traced, options: Traced, cast: bool) -> Any:
+    """Plan a call: its text, kinds, sides and structures of the results, the tuple of several, what it is asked.
 
     No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
     """
     try:
-        given = inspect.signature(ops.function(name)).bind(*args, **dict(options))
-        text = repr((name, given.args, tuple(given.kwargs.items()), data, cast))
-        call, result, asked = ops.parsed(text), ops.result_of(text), ops.asked(text)
+        text = json.dumps((name, args, options, cast))
+        result, asked = ops.result_of(text), ops.asked(text)
     except Exception:
-        return "", (), False, 0, ()
-    model = 0 if call.model is None else call.model[6]
-    return text, tuple([part[:3] for part in result.parts]), result.several, model, asked
+        return "", (), "", ()
+    return text, result.parts, result.several, asked
 
 
 def known(number: int) -> int:
@@ -67,72 +59,71 @@ class Call:
         self.batches: list[Any] = []  # the first of each structure
         self.sizes: list[Any] = []
 
-    def tensor(self, x: Traced, lead: int) -> Any:
-        """A tensor of items: its place, dtype and shape."""
+    def tensor(self, tag: str, x: Traced, lead: int, each: bool = False) -> Any:
+        """A tensor: its place, dtype, and the shape of an item."""
         self.data.append(x)
-        dtype = str(x.dtype).removeprefix("torch.")
-        return len(self.data) - 1, dtype, tuple([known(size) for size in x.shape[lead:]])
-
-    def batch(self, x: Traced) -> int:
-        """The place of the structure among those of all batches."""
-        for k in range(len(self.batches)):
-            if self.batches[k]._structure is x._structure:
-                return k
-        self.batches.append(x)
-        return len(self.batches) - 1
+        item = [known(size) for size in x.shape[lead + each :]]
+        return tag, len(self.data) - 1, str(x.dtype).removeprefix("torch."), [-1, *item] if each else item
 
     def given(self, x: Traced, key: Traced = None) -> Any:
         """One argument; `key` is its place or name."""
+        each = key in self.each
         if isinstance(x, Encoding):
             if not held(x):
                 not_held()
+            host = len(self.batches)
+            for k in range(len(self.batches)):
+                host = k if self.batches[k]._structure is x._structure else host
+            if host == len(self.batches):
+                self.batches.append(x)
             side = x.side if type(x) is Masked else "right"
-            return "batch", *self.tensor(x.data, x._lead), type(x).__name__, side, self.batch(x)
-        if isinstance(x, (torch.Tensor, np.ndarray)):
+            return *self.tensor("batch", x.data, x._lead), type(x).__name__, side, host
+        if isinstance(x, (torch.Tensor, np.ndarray)) or (each and isinstance(x, (list, tuple))):
             array = torch.as_tensor(x)
-            each = key in self.each and array.dim() > 0
-            place, dtype, shape = self.tensor(array, 1 if each else 0)
-            return "array", place, dtype, (-1, *shape) if each else shape, isinstance(x, np.ndarray)
+            return self.tensor("numpy" if isinstance(x, np.ndarray) else "array", array, 0, each and array.dim() > 0)
         if key == "width":
             self.sizes.append(x)  # even of one that is known by now, since a trial has its own
             return "size", len(self.sizes) - 1
         if isinstance(x, (list, tuple)):
-            return "list" if isinstance(x, list) else "tuple", tuple([self.given(part) for part in x])
+            return "list" if isinstance(x, list) else "tuple", [self.given(part) for part in x]
         if isinstance(x, type):
-            return "kind", x.__name__
+            return "is", x.__name__
         if isinstance(x, torch.dtype):
-            return "dtype", str(x).removeprefix("torch.")
-        if isinstance(x, float):
-            return "float", repr(x)
+            return "is", str(x).removeprefix("torch.")
         return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
 
 def call(name: str, *args: Traced, **options: Traced) -> Any:
     """Put a call of the public function of this name into the graph."""
     seen = Call(name)
-    shown = tuple([seen.given(x, k) for k, x in enumerate(args)])
-    named = tuple([(key, seen.given(options[key], key)) for key in ordered(name, tuple(options))])
+    shown = [seen.given(x, k) for k, x in enumerate(args)]
+    named = [(key, seen.given(x, key)) for key, x in options.items()]
     if not seen.batches:
         no_call()
     for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
         if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
             no_option()
     cast = torch.is_autocast_enabled(seen.data[0].device.type)
-    text, parts, several, model, asked = planned(name, shown, named, len(seen.data), cast)
+    text, parts, several, asked = planned(name, shown, named, cast)
     if text == "":
         no_call()
-    sizes = seen.sizes + [size(seen.batches[model], measure) for measure in asked]
-    leaves = torch.ops.seqformats.call.default(seen.data + [offsets(x) for x in seen.batches], sizes, text)
-    rest, results = iter(leaves), []
-    for kind, side, new in parts:
-        y = next(rest)
-        if kind:
-            y = made(KINDS[kind], y, found(next(rest)) if new else seen.batches[model]._structure, side)
-        results.append(y)
-    return tuple(results) if several else results[0]
+    sizes = seen.sizes + [size(seen.batches[host], measure) for measure, host in asked]
+    leaves = torch.ops.seqformats.call.default(seen.data + [lengths(x) for x in seen.batches], sizes, text)
+    structures = [x._structure for x in seen.batches] + [found(numbers) for numbers in leaves[len(parts) :]]
+    results = []
+    for y, (kind, side, host) in zip(leaves, parts):  # noqa: B905  not followed
+        results.append(made(ops.KINDS[kind], y, structures[host], side) if kind else y)
+    if not several:
+        return results[0]
+    return ops.TUPLES[several](*results) if several in ops.TUPLES else tuple(results)
 
 
 # --- public functions -------------------------------------------------------------------------------------------------
+
+
+def width_of(x: Traced) -> Any:
+    """The width of a rectangle."""
+    return x.data.shape[1 if type(x) is Masked else 0]
 
 
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
@@ -142,11 +133,8 @@ def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> 
     if isinstance(x, To) and not options:
         return x
     if (To is Masked or To is Padded) and options.get("width") is None:
-        options = dict(options)
-        if isinstance(x, To):  # another side, fill or multiple of the rectangle that is there
-            options["width"] = x.data.shape[1] if To is Masked else x.data.shape[0]
-        else:
-            options["width"] = size(x, "room")
+        # another side, fill or multiple of the rectangle that is there, or a new one
+        options = {**options, "width": width_of(x) if isinstance(x, To) else size(x, "room")}
     return call("convert", x, To, **options)
 
 
@@ -155,15 +143,11 @@ def convert_like(y: Traced, x: Traced) -> Any:
     if not held(x) or not held(y):
         not_held()
     if x._lead == 1:
-        return y if type(y) is type(x) else call("convert", y, type(x))
+        return convert(y, type(x))
     if y._structure is x._structure:
-        if type(x) is Masked and type(y) is Masked and y.side == x.side and y.data.shape[1] == x.data.shape[1]:
-            there = mask(y).reshape(*y.data.shape[:2], *[1] * (y.data.dim() - 2))
-            return over(y, torch.where(there, y.data, 0))
         return call("convert_like", y, x)
-    if type(x) is Masked:
-        return call("convert", y, Masked, side=x.side, width=torch.sym_max(x.data.shape[1], size(y, "room")))
-    return call("convert", y, Padded, width=torch.sym_max(x.data.shape[0], size(y, "room")))
+    options = {"side": x.side} if type(x) is Masked else {}
+    return call("convert", y, type(x), width=torch.sym_max(width_of(x), size(y, "room")), **options)
 
 
 def expand(x: Traced, like: Traced, **options: Traced) -> Any:
@@ -171,6 +155,13 @@ def expand(x: Traced, like: Traced, **options: Traced) -> Any:
     if isinstance(x, torch.Tensor) and held(like) and not options:
         return call("expand_as", x, convert(like, Ragged)).data
     return call("expand", x, like, **options)
+
+
+def index(x: Traced, where: Traced) -> Any:
+    """``x[where]``."""
+    if isinstance(where, slice):
+        where = torch.arange(lengths(x).shape[0])[where]
+    return call("select", x, [where] if isinstance(where, int) else where)
 
 
 def astype(x: Traced, dtype: Traced) -> Any:
@@ -181,41 +172,74 @@ def astype(x: Traced, dtype: Traced) -> Any:
     return x if found is x.data.dtype else over(x, x.data.to(found))
 
 
+def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
+    """`seqformats.torch.varlen`."""
+    keys = q if k is None else k
+    if names not in ("flash_attn", "torch", "hf") or max_as != "int" or lengths(q).shape != lengths(keys).shape:
+        no_option()
+    cumulated = call("cu_seqlens", q), call("cu_seqlens", keys).to(q.data.device)
+    return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
+
+
+# --- item by item -----------------------------------------------------------------------------------------------------
+
+
+def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
+    """A function of single items, of batches, numbers and arrays; rows alone, never what is padding."""
+    batches = [x for x in operands if isinstance(x, Encoding)]
+    first = batches[0]
+    for x in batches:
+        if not held(x):
+            not_held()
+    plain = first._lead == 1 and all(type(x) is type(first) and x._structure is first._structure for x in batches)
+    rows = first if plain else convert(first, Ragged)
+    axes = max([x.data.dim() - x._lead for x in batches])
+    arrays = []
+    for x in operands:
+        if isinstance(x, Encoding):
+            if x._structure is not first._structure:  # which checks that the lengths are the same
+                there = torch.ones(rows.data.shape[0], dtype=torch.bool, device=rows.data.device)
+                x = call("where", over(rows, there), x, x)
+            data = (x if plain else convert(x, Ragged)).data
+            x = data.reshape(data.shape[0], *[1] * (axes + 1 - data.dim()), *data.shape[1:])
+        elif not isinstance(x, (bool, int, float, complex)) and not (isinstance(x, torch.Tensor) and x.dim() <= axes):
+            no_operand()
+        arrays.append(x)
+    return convert_like(over(rows, operate(*arrays)), first)
+
+
+def product(x: Traced, y: Traced) -> Any:
+    """``x @ y``, of a batch and a matrix or vector."""
+    right = isinstance(x, Encoding)  # stands the matrix to the right?
+    batch, matrix = (x, y) if right else (y, x)
+    item = batch.data.shape[batch._lead :]
+    if not isinstance(matrix, torch.Tensor) or not 1 <= matrix.dim() <= 2 or len(item) == 0:
+        no_operand()
+    right = right or (len(item) == 1 and matrix.dim() == 1)
+    vectors = right or len(item) == 1
+    if matrix.shape[0 if right else -1] != item[-1 if vectors else -2]:
+        no_operand()
+    if vectors:
+        matrix = matrix if right else matrix.T
+    return elementwise(lambda data: data @ matrix if vectors else matrix @ data, batch)
+
+
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def of_items(function: Callable[..., Any]) -> bool:
-    """Ask: is it a function of single items?"""
-    return known_functions().get(function) == "item"
+def role_of(function: Callable[..., Any]) -> str | None:
+    """Ask: is it a function of single items, a product, an operator of a product, or none of these?"""
+    return "operator" if function in (torch.Tensor.matmul, torch.Tensor.__matmul__) else known_functions().get(function)
 
 
 def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = (), options: Traced = None) -> Any:  # noqa: ARG001
     """A function of PyTorch with batches among its arguments."""
-    if options or not of_items(function):
+    role = role_of(function)
+    if options or role is None:
         no_operand()
-    return elementwise(function, *args)
-
-
-def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
-    """A function of single items, of batches of one structure and of numbers; rows alone, never what is padding."""
-    x = [y for y in operands if isinstance(y, Encoding)][0]  # noqa: RUF015  not followed
-    for y in operands:
-        if not isinstance(y, (Encoding, bool, int, float, complex)) or not held(x):
-            no_operand()
-        if isinstance(y, Encoding) and (type(y) is not type(x) or y._structure is not x._structure):
-            no_operand()
-        if isinstance(y, Encoding) and y.data.dim() != x.data.dim():
-            no_operand()
-    rows = x if x._lead == 1 else convert(x, Ragged)
-    flat = [(y if x._lead == 1 else convert(y, Ragged)).data if isinstance(y, Encoding) else y for y in operands]
-    return convert_like(over(rows, operate(*flat)), x)
-
-
-def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
-    """`seqformats.torch.varlen`."""
-    keys = q if k is None else k
-    if names not in ("flash_attn", "torch", "hf") or max_as != "int" or offsets(q).shape != offsets(keys).shape:
-        no_option()
-    cumulated = call("cu_seqlens", q), call("cu_seqlens", keys).to(q.data.device)
-    return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
+    if role == "item":
+        return elementwise(function, *args)
+    if role == "operator" and [x for x in args if isinstance(x, torch.Tensor) and x.dim() > 1]:
+        no_side()
+    return product(*args)
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------
@@ -244,20 +268,15 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
     shown = [x if alone else convert(x, To, **options) for x in given]
     rest = iter([x.data if bare else x for x in shown])
     placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
-    named = {name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()}
-    y = fn(*placed, **named)
-    if isinstance(y, tuple):
-        return (back(y[0], shown[0], first), *y[1:])
-    return back(y, shown[0], first)
-
-
-def back(y: Traced, seen: Traced, first: Traced) -> Any:
-    """Give what a function returned as the caller gets it."""
-    if isinstance(y, torch.Tensor):
-        if y.shape[: seen._lead] != seen.data.shape[: seen._lead]:
+    y = fn(*placed, **{name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()})
+    several = isinstance(y, tuple)
+    z = y[0] if several else y
+    if isinstance(z, torch.Tensor):
+        if z.shape[: shown[0]._lead] != shown[0].data.shape[: shown[0]._lead]:
             no_wrapper()
-        y = over(seen, y)
-    return y if y is first else convert_like(y, first)
+        z = over(shown[0], z)
+    z = z if z is first else convert_like(z, first)
+    return (z, *y[1:]) if several else z
 
 
 def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
@@ -275,10 +294,8 @@ def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
 VERSIONS: dict[str, Callable[..., Any]] = {
     name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
 }
-VERSIONS.update(
-    {"astype": astype, "convert": convert, "convert_like": convert_like, "expand": expand, "torch.varlen": varlen}
-)
-VERSIONS["where"] = lambda mask, a, b: elementwise(torch.where, mask, a, b)
-VERSIONS["lengths"] = lambda x: lengths(x).numpy()  # an array of NumPy, as ever
-VERSIONS.update({f"with_{kind.lower()}": with_kind(KINDS[kind]) for kind in KINDS})
+VERSIONS |= {"astype": astype, "convert": convert, "convert_like": convert_like, "expand": expand}
+VERSIONS |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
+VERSIONS |= {"where": lambda mask, a, b: elementwise(torch.where, mask, a, b)}
+VERSIONS |= {f"with_{kind.lower()}": with_kind(ops.KINDS[kind]) for kind in ops.KINDS}
 VERSIONS["with_array"] = with_kind(Ragged, bare=True)
