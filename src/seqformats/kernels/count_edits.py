@@ -2,14 +2,14 @@
 
 ``x`` and ``y`` are integers, n sequences each, in layouts of blocks; ``out (n,)`` gets the distances.  The pairs
 ``begins[b]`` to ``begins[b + 1]`` are the work of unit b, which has ``scratch[b * room:]`` to itself: a table of tokens
-and their masks, 3,080 numbers, and one for each item of the longest sequence.  Tokens below `least` are equal to
-nothing.
+and their masks, and around the edges and slots of columns, on the CPU 10,320 numbers and three for each item of the
+longest sequence, on a GPU 3,080 and one.  Tokens below `least` are equal to nothing.
 
 The table of distances goes strip by strip: the 64 differences between neighbours down a strip are two words of bits,
-and a column is a few operations on them. What the lower edge of a strip rises or falls from column to column is kept
-for the next one. Which items of a strip are equal to a token, a mask, a small hash table says. Four strips go
-together where there are more than two: a column of one waits for the column before, which leaves a processor idle.
-Then the rows stand at the end of the strips, and above the first row are rows that are as the edge of the table.
+and a column is a few operations on them.  What the lower edge of a strip rises or falls from column to column is kept
+for the next one.  Which items of a strip are equal to a token, a mask, a small hash table says.  A column of a strip
+waits for the column before, which leaves a processor idle, so longer sequences go several strips at a time: on the CPU
+eight in the lanes of a vector, each a column behind the one above it, and on a GPU four.
 Myers (1999), "A fast bit-vector algorithm for approximate string matching based on dynamic programming", as Hyyrö
 (2003), "A bit-vector algorithm for computing Levenshtein and Damerau edit distances", has it for the distance of
 whole sequences.
@@ -26,23 +26,30 @@ from .parts import (
     KernelSpec,
     Layout,
     at_most,
+    choose,
     compiled,
+    each,
+    in_lanes,
+    lane_of,
     locate,
     pointer,
     shared,
+    with_lane,
 )
 from .parts.edits import (
     Part,
-    are_small,
     fill_table,
     fill_wide_table,
     next_column,
     next_column_of_strip,
+    next_column_of_strips,
     place_in_table,
-    place_in_wide_table,
+    slot_of_token,
+    small_tokens,
     trimmed,
     trimmed_behind,
 )
+from .parts.lane_items import collect_across
 from .parts.names import gpu
 
 
@@ -53,13 +60,10 @@ def strip_of_bits(rows: int) -> Any:
 
 
 @shared
-def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home: int, least: int, small: int) -> int:
-    """Go along four strips at once, the first `rows` of a part, and say what the last one rises with all columns.
-
-    A column of a strip waits for the column before and for the strip above, so that one alone leaves a processor idle.
-    """
+def edits_of_four(down: Part, along: Part, rows: int, scratch: Integers, home: int, least: int, small: int) -> int:
+    """Go along four strips at once, the first `rows` of a part, and say what the last one rises with all columns."""
     top = rows - at_most(rows, 256)
-    fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), least, small)
+    fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), (4, 256 - rows + top), least, small)
     edge = home + 3080
     r0, r1 = strip_of_bits(rows - top - 192), strip_of_bits(rows - top - 128)
     r2, r3 = strip_of_bits(rows - top - 64), strip_of_bits(rows - top)
@@ -67,11 +71,7 @@ def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home:
     found = 0
     for t in range(along.length):
         bits = 1 if top == 0 else scratch[edge + t]
-        s = along.items[along.begin + t]
-        if small == 0:
-            s = place_in_wide_table(scratch, home, s)
-            s = s if scratch[home + s] != 0 else 512
-        masks = home + 1024 + 4 * s
+        masks = home + 1024 + 4 * slot_of_token(scratch, home, 512, along.items[along.begin + t], small)
         r0, f0, rises, falls = next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
         r1, f1, rises, falls = next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
         r2, f2, rises, falls = next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
@@ -82,17 +82,27 @@ def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home:
 
 
 @shared
-def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
-    """The distance of two parts, of which the first lies down the strips."""
+def edits_by_fours(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
+    """The distance of two parts, four strips at a time; the rows stand at the end of the strips.
+
+    Above the first row are rows that are as the edge of the table.
+    """
+    m, found = down.length, 0
+    small = small_tokens(down, along)
+    rows = ((m - 1) & 255) + 1  # of the first four strips, all others being full
+    while rows <= m:
+        found = edits_of_four(down, along, rows, scratch, home, least, small)
+        rows += 256
+    return found + m
+
+
+@shared
+def edits_by_strips(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
+    """The distance of two parts, of which the first lies down the strips, one after the other."""
     m, n = down.length, along.length
     found = 0 if m != 0 else n
-    rows = ((m - 1) & 255) + 1 if m > 128 else 0  # of the first four strips, all others being full
-    small = int(rows != 0 and are_small(down) and are_small(along))
-    while rows != 0 and rows <= m:
-        found = edits_of_strips(down, along, rows, scratch, home, least, small)
-        rows += 256
     top = 0
-    while m <= 128 and top < m:
+    while top < m:
         count = at_most(m - top, 64)
         slots = fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
         edge = home + 3080
@@ -109,18 +119,67 @@ def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> 
     return found + m
 
 
+@in_lanes
+def edits_of_eight(scratch: Integers, home: int, places: int, n: int, edge: int, end: int, count: int) -> Any:
+    """Go along eight strips with `n` columns, and say what row `end` rises with all of them.
+
+    Lane k is in column t - k, whose slot stands at ``places - t + k``.  At ``edge`` there is for each column where the
+    row above rises, and then where it falls, 0 or -1; the lower edge of the strips takes the place of both.
+    """
+    masks, falling_edge = home + 2 * 128 * count, edge + n + 16
+    none = each(scratch, 0, count)
+    state = (each(scratch, -1, count), none, none, none)
+    bit = with_lane(none, end >> 6, np.int64(1) << (end & 63))
+    found, one = none, each(scratch, 1, count)
+    for t in range(n + (end >> 6)):
+        equal = collect_across(scratch, masks, scratch, places - t, 8)
+        above = scratch[edge + t], scratch[falling_edge + t]
+        state, more, less = next_column_of_strips(equal, state, above, count)
+        found = found + choose((more & bit) != none, one, none) - choose((less & bit) != none, one, none)
+        scratch[edge + t - 7], scratch[falling_edge + t - 7] = lane_of(state[2], 7), lane_of(state[3], 7)
+    return lane_of(found, end >> 6)
+
+
 @shared
-def distance(one: Part, two: Part, scratch: Integers, home: int, least: int) -> Any:
-    """The distance of two sequences: what they begin and end with in common costs nothing."""
+def edits_by_eights(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
+    """The distance of two parts, eight strips at a time, on the CPU.
+
+    A column of a strip waits for the one above in the same column, so each strip is a column behind the one above it:
+    then all eight are independent, and stand in the lanes of a vector.  Before its first column a strip has no token
+    and an edge that neither rises nor falls, which leaves it as it is.
+    """
+    m, n = down.length, along.length
+    small = small_tokens(down, along)
+    edge = home + 10264
+    places = edge + 3 * n + 40  # of the slot of the first column; those of the next ones stand before it
+    for t in range(n):
+        scratch[edge + t], scratch[edge + n + 16 + t] = -1, 0
+    for t in range(8):
+        scratch[edge - 8 + t] = scratch[edge + n + t] = scratch[edge + n + 8 + t] = 0
+        scratch[edge + 2 * n + 16 + t] = 0
+        scratch[places + 1 + t] = scratch[places - n - t] = 8192
+    top = found = 0
+    while top < m:
+        count = at_most(m - top, 512)
+        fill_wide_table(scratch, home, Part(down.items, down.begin + top, count), (8, 0), least, small)
+        for t in range(n):
+            scratch[places - t] = 8 * slot_of_token(scratch, home, 1024, along.items[along.begin + t], small)
+        top += 512
+        found = edits_of_eight(scratch, home, places, n, edge, count - 1 if top >= m else 511, 8)
+    return found + m
+
+
+@shared
+def parts_of(one: Part, two: Part, least: int, rows: int) -> Any:
+    """What two sequences do not begin and end with in common: what lies down strips of so many rows, and along."""
     t = trimmed(one, two, least)
     one = Part(one.items, one.begin + t, one.length - t)
     two = Part(two.items, two.begin + t, two.length - t)
     t = trimmed_behind(one, two, least)
     m, n = one.length - t, two.length - t
-    swapped = ((m + 63) >> 6) * n > ((n + 63) >> 6) * m  # the fewer columns of strips
-    down = Part(two.items, two.begin, n) if swapped else Part(one.items, one.begin, m)
-    along = Part(one.items, one.begin, m) if swapped else Part(two.items, two.begin, n)
-    return edits(down, along, scratch, home, least)
+    if ((m + rows - 1) // rows) * n > ((n + rows - 1) // rows) * m:  # the fewer columns of strips
+        return Part(two.items, two.begin, n), Part(one.items, one.begin, m)
+    return Part(one.items, one.begin, m), Part(two.items, two.begin, n)
 
 
 @compiled
@@ -144,7 +203,11 @@ def cpu(
     for i in range(begins[lo], begins[hi]):
         _, first, m = locate(at_x, i)
         _, second, n = locate(at_y, i)
-        out[i] = distance(Part(items, first, m), Part(others, second, n), table, lo * room, least)
+        down, along = parts_of(Part(items, first, m), Part(others, second, n), least, 512)
+        if down.length > 64:
+            out[i] = edits_by_eights(down, along, table, lo * room, least)
+        else:
+            out[i] = edits_by_strips(down, along, table, lo * room, least)
 
 
 def cuda(
@@ -165,7 +228,11 @@ def cuda(
         for i in range(begins[b], begins[b + 1]):
             _, first, m = locate(at_x, i)
             _, second, n = locate(at_y, i)
-            out[i] = distance(Part(x, first, m), Part(y, second, n), scratch, b * room, least)
+            down, along = parts_of(Part(x, first, m), Part(y, second, n), least, 64)
+            if down.length > 128:
+                out[i] = edits_by_fours(down, along, scratch, b * room, least)
+            else:
+                out[i] = edits_by_strips(down, along, scratch, b * room, least)
         b += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -29,8 +29,10 @@ NARROW = ("bool", "int8", "int16", "int32", "uint8", "uint16")
 """What is compared as int32; other integers as int64."""
 FEW = 1 << 18
 """Columns of strips, below which there is no work for several threads: about a millisecond."""
-TABLE = 3080
-"""Numbers of a hash table, with the masks in it."""
+TABLE = 10320
+"""Numbers of a hash table, with the masks in it, and around edges and places of columns; see `count_edits`."""
+FOURS = 3080
+"""Those of the table on a GPU."""
 SCRATCH = 1 << 28
 """Bytes that all units of work have to keep something, if more than one has."""
 UNITS = 1 << 14
@@ -80,10 +82,10 @@ def levenshtein(x: Batch, y: Batch, *, level: int = INNERMOST) -> Reduced:
 
     Notes
     -----
-    Myers' bit-vector algorithm in Hyyrö's form: 64 rows of the table of distances at a time, so that two sequences
-    of m and n items take ``m * n / 64`` steps; in long sequences four strips of 64 rows go together. Each thread
-    that works on some pairs keeps 8 bytes an item of the longest sequence, and a table of 24 KiB; all together 256
-    MiB at most, or what a single one needs. On a GPU a pair is the work of one thread. Padding is never looked at.
+    Myers' bit-vector algorithm in Hyyrö's form: 64 rows of the table of distances at a time, so that two sequences of m
+    and n items take ``m * n / 64`` steps; in longer sequences eight strips of 64 rows go together.  Each thread that
+    works on some pairs keeps 24 bytes an item of the longest sequence, and a table of 81 KiB; all together 256 MiB at
+    most, or what a single one needs.  On a GPU a pair is the work of one thread.  Padding is never looked at.
     There is no gradient.
 
     Examples
@@ -110,7 +112,8 @@ def levenshtein(x: Batch, y: Batch, *, level: int = INNERMOST) -> Reduced:
     pair = pair_of(own, other, (x, y), "xy")
     one, two, library, _, items, _ = pair
     out = library.empty((own._structure.n,), library.dtype("int64"), items)
-    pair.start(count_edits, out, TABLE + max(one._structure.longest, two._structure.longest))
+    longest = max(one._structure.longest, two._structure.longest)
+    pair.start(count_edits, out, TABLE + 3 * longest if pair.here else FOURS + longest)
     out = settled(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
@@ -135,12 +138,16 @@ class Pair(NamedTuple):
     items: Array  # those of x as they are compared
     others: Array
 
+    @property
+    def here(self) -> bool:
+        """Are they on the host?"""
+        return self.library is NUMPY or self.library.kind(self.items) == "cpu"
+
     def start(self, kernel: Kernel, out: Array, room: int, most: int | None = None) -> None:
         """Start a kernel over all pairs, which has so many numbers of room for each unit of work."""
         library, items, structure = self.library, self.items, self.x._structure
         if structure.n:
-            here = library is NUMPY or library.kind(items) == "cpu"
-            begins, columns = _shares(self.x, self.y, room, here)
+            begins, columns = _shares(self.x, self.y, room, self.here)
             work = Work(begins.size - 1, columns)
             table = scratch(library, (work.units * room,), "int64", items)
             least = self.plan.least

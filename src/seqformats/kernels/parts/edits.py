@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .lane_items import push_lane
+from .lanes import choose, each, in_lanes
 from .moves import at_most
 from .options import shared
 from .record import Array, Integers
@@ -72,47 +74,66 @@ def fill_table(scratch: Integers, home: int, strip: Part, least: int) -> int:
 
 
 @shared
-def place_in_wide_table(scratch: Integers, home: int, token: int) -> Any:
-    """Find where a token stands in the table of four strips, or the free place for it; see `fill_wide_table`."""
+def place_in_wide_table(scratch: Integers, home: int, slots: int, token: int) -> Any:
+    """Find where a token stands in the table of several strips, or the free place for it; see `fill_wide_table`."""
     value = np.int64(token)
-    s = ((value ^ (value >> 31)) & 0x7FFFFFFF) * 0x9E3779B1 >> 22 & 511
-    while scratch[home + s] != 0 and scratch[home + 512 + s] != value:
-        s = (s + 1) & 511
+    s = ((value ^ (value >> 31)) & 0x7FFFFFFF) * 0x9E3779B1 >> 22 & (slots - 1)
+    while scratch[home + s] != 0 and scratch[home + slots + s] != value:
+        s = (s + 1) & (slots - 1)
     return s
 
 
 @shared
-def are_small(part: Part) -> Any:
-    """Tell whether all tokens are from 0 to 511, and so places of the table themselves."""
-    large = 0
+def token_bits(part: Part) -> Any:
+    """All bits that tokens have."""
+    bits = np.int64(0)
     for t in range(part.length):
-        token = part.items[part.begin + t]
-        large |= (token < 0) | (token > 511)
-    return large == 0
+        bits |= part.items[part.begin + t]
+    return bits
 
 
 @shared
-def fill_wide_table(scratch: Integers, home: int, strips: Part, least: int, small: int) -> None:
-    """Enter the items of four strips, up to 256, so that the last one ends with the last row.
+def small_tokens(one: Part, two: Part) -> Any:
+    """Choose a number above all tokens, which are places of the table themselves; 0 if one is not from 0 to 511."""
+    bits = token_bits(one) | token_bits(two)
+    return bits + 1 if 0 <= bits < 512 else np.int64(0)
 
-    Of 512 places the first numbers say whether they are taken, those behind them by which token, and four behind these
-    which items of each strip are that token.  A place more is that of all tokens which are in no strip.
+
+@shared
+def fill_wide_table(scratch: Integers, home: int, rows: Part, places: tuple[int, int], least: int, small: int) -> None:
+    """Enter the items of some strips, up to 64 each; ``places`` are the number of strips and the place of row 0.
+
+    Of 128 slots a strip, the first numbers say whether they are taken, those behind them by which token, and behind
+    these each has a mask a strip of the items that are that token.  A slot more is that of all other tokens.
     """
-    for s in range(512):
-        scratch[home + s] = small
-    for k in range(0 if small else 2048, 2052):
-        scratch[home + 1024 + k] = 0
-    for k in range(256 - strips.length, 256):
-        token = strips.items[strips.begin + strips.length - 256 + k]
+    strips, first = places
+    slots = 128 * strips
+    masks = home + 2 * slots
+    for s in range(0 if small else slots):
+        scratch[home + s] = 0
+    for k in range(strips * small):
+        scratch[masks + k] = 0
+    for k in range(strips):
+        scratch[masks + strips * slots + k] = 0
+    for k in range(rows.length):
+        token, row = rows.items[rows.begin + k], first + k
         if token >= least:
-            s = token if small else place_in_wide_table(scratch, home, token)
-            masks = home + 1024 + 4 * s
-            if scratch[home + s] == 0:
-                scratch[home + s] = 1
-                scratch[home + 512 + s] = token
-                for j in range(4):
-                    scratch[masks + j] = 0
-            scratch[masks + (k >> 6)] |= np.int64(1) << (k & 63)
+            slot = np.int64(token) if small else place_in_wide_table(scratch, home, slots, token)
+            if small == 0 and scratch[home + slot] == 0:
+                scratch[home + slot] = 1
+                scratch[home + slots + slot] = token
+                for j in range(strips):
+                    scratch[masks + strips * slot + j] = 0
+            scratch[masks + strips * slot + (row >> 6)] |= np.int64(1) << (row & 63)
+
+
+@shared
+def slot_of_token(scratch: Integers, home: int, slots: int, token: int, small: int) -> Any:
+    """Find the slot of a token, or that of all others."""
+    if small:
+        return np.int64(token)
+    s = place_in_wide_table(scratch, home, slots, token)
+    return s if scratch[home + s] != 0 else np.int64(slots)
 
 
 @shared
@@ -146,3 +167,22 @@ def next_column_of_strip(equal: int, rising: int, falling: int, up: int, down: i
     more = more << 1 | up
     less = less << 1 | down
     return less | ~(diagonal | more), more & diagonal, rises, falls
+
+
+@in_lanes
+def next_column_of_strips(equal: Any, state: Any, above: tuple[int, int], count: int) -> Any:
+    """Calculate `next_column` of strips in lanes, each a column behind the one above it.
+
+    ``state`` is what rises and falls in a strip, and what its lower edge does, 0 or -1; ``above`` that of the row above
+    the first strip.  Returns the new state, and where rows rise and fall from column to column.
+    """
+    rising, falling, rises, falls = state
+    ones, up, down = each(rising, -1, count), push_lane(rises, above[0]), push_lane(falls, above[1])
+    equal = equal | (down & each(rising, 1, count))
+    diagonal = (((equal & rising) + rising) ^ rising) | equal | falling
+    more = falling | ((diagonal | rising) ^ ones)
+    less = rising & diagonal
+    zero = each(rising, 0, count)
+    moved, back = more + more - up, less + less - down
+    rises, falls = choose(more < zero, ones, zero), choose(less < zero, ones, zero)
+    return (back | ((diagonal | moved) ^ ones), moved & diagonal, rises, falls), more, less

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
-from .code import I32, I64, Builder, Context, Item, Value
+from .code import I32, I64, Builder, Context, Item, Value, vector_type
 from .lanes import Lanes, constant, lowered, vector_of
 
 
@@ -26,6 +27,16 @@ def collect(x: Item, begin: int, places: Item, p: int, count: int) -> Any:
     return x[begin + places[p : p + count]]
 
 
+def collect_across(x: Item, begin: int, places: Item, p: int, count: int) -> Any:
+    """Lanes: lane k is item ``begin + places[p + k] + k`` of `x`."""
+    return x[begin + places[p : p + count] + np.arange(count)]
+
+
+def push_lane(lanes: Item, value: Item) -> Any:
+    """Lanes one place further, behind a value; the last one is lost."""
+    return np.concatenate([np.full(1, value, lanes.dtype), lanes[:-1]])
+
+
 @lowered(with_lane)
 def _with_lane(lanes: Item, k: Item, value: Item) -> Any:
     plain = types.unliteral(value)
@@ -41,16 +52,37 @@ def _lane_of(lanes: Item, k: Item) -> Any:
     return lanes.kind(lanes, types.int64), lambda _, builder, vector, place: builder.extract_element(vector, place)
 
 
-@lowered(collect)
-def _collect(x: Item, begin: Item, places: Item, p: Item, count: Item) -> Any:
-    n = constant(count)
+def _collected(step: int) -> Any:
+    """Compile `collect`, or `collect_across` where items are a step further from lane to lane."""
 
-    def code(_: Value, builder: Builder, base: Value, first: Value, table: Value, place: Value, __: Value) -> Any:
-        value = ir.Constant(vector_of(x.dtype, n), None)
-        for k in range(n):
-            item = builder.load(builder.gep(table, [builder.add(place, I64(k))]))
-            number = builder.load(builder.gep(base, [builder.add(first, item)]))
-            value = builder.insert_element(value, number, I32(k))
-        return value
+    def answer(x: Item, begin: Item, places: Item, p: Item, count: Item) -> Any:
+        n = constant(count)
 
-    return Lanes(x.dtype, n)(x, types.int64, places, types.int64, count), code
+        def code(_: Value, builder: Builder, base: Value, first: Value, table: Value, place: Value, __: Value) -> Any:
+            value = ir.Constant(vector_of(x.dtype, n), None)
+            for k in range(n):
+                item = builder.load(builder.gep(table, [builder.add(place, I64(k))]))
+                at = builder.add(builder.add(first, item), I64(step * k))
+                value = builder.insert_element(value, builder.load(builder.gep(base, [at])), I32(k))
+            return value
+
+        return Lanes(x.dtype, n)(x, types.int64, places, types.int64, count), code
+
+    return answer
+
+
+lowered(collect)(_collected(0))
+lowered(collect_across)(_collected(1))
+
+
+@lowered(push_lane)
+def _push_lane(lanes: Item, value: Item) -> Any:
+    plain = types.unliteral(value)
+
+    def code(context: Context, builder: Builder, vector: Value, number: Value) -> Any:
+        first = context.cast(builder, number, plain, lanes.kind)
+        first = builder.insert_element(ir.Constant(vector.type, ir.Undefined), first, I32(0))
+        places = [0, *range(lanes.count, 2 * lanes.count - 1)]
+        return builder.shuffle_vector(first, vector, ir.Constant(vector_type(I32, lanes.count), places))
+
+    return lanes(lanes, plain), code

@@ -471,6 +471,7 @@ def _operators() -> None:
         ((operator.truediv,), "fdiv", "add"),  # integers are divided in floats; kernels ask for it in dead code alone
         ((operator.and_,), "and_", "and_"),
         ((operator.or_,), "or_", "or_"),
+        ((operator.xor,), "xor", "xor"),
     ):
         for sign in signs:
             _between_lanes(sign, arithmetic(floats, integers))
