@@ -5,15 +5,14 @@ divisors are ``totals (n,)``, and ``shifts (n,)`` become the products of the mea
 Where a divisor is zero, so is the gradient.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
-
-@shared
+@p.shared
 def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) -> Any:
     """Write the gradient of one sum; return its product with the mean."""
     shift = x.dtype.type(0)
@@ -26,7 +25,7 @@ def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) 
     return shift
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -73,4 +72,4 @@ def cuda(
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 5))

@@ -4,29 +4,12 @@
 are the gradients of the bags, ``shifts (n,)`` what is taken off, and ``out`` has a number for each id.
 """
 
-from typing import TYPE_CHECKING
-
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    compiled,
-    dot,
-    each,
-    fold_add,
-    load,
-    pointer,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+from . import parts as p
+from .parts import Array, Integers
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     slopes: Array,
@@ -40,21 +23,21 @@ def cpu(
     hi: int,
 ) -> None:
     """Bags `lo` to `hi`."""
-    x, slopes, shifts, ids, out = pointer(x), pointer(slopes), pointer(shifts), pointer(ids), pointer(out)
+    x, slopes, shifts, ids, out = p.pointer(x), p.pointer(slopes), p.pointer(shifts), p.pointer(ids), p.pointer(out)
     even = deep & -16
     for i in range(lo, hi):
-        for p in range(cum[i], cum[i + 1]):
-            row, slope = ids[p] * deep, i * deep
-            lanes = each(out, 0, 16)
+        for entry in range(cum[i], cum[i + 1]):
+            row, slope = ids[entry] * deep, i * deep
+            lanes = p.each(out, 0, 16)
             k = 0
             while k < even:
-                lanes += load(x, row + k, 16, out) * load(slopes, slope + k, 16, out)
+                lanes += p.load(x, row + k, 16, out) * p.load(slopes, slope + k, 16, out)
                 k += 16
-            total = fold_add(lanes)
+            total = p.fold_add(lanes)
             while k < deep:
                 total += x[row + k] * slopes[slope + k]
                 k += 1
-            out[p] = total - shifts[i]
+            out[entry] = total - shifts[i]
 
 
 def cuda(
@@ -68,11 +51,11 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All ids, a thread each."""
-    p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while p < cum[cum.size - 1]:
-        i = search(cum, p)
-        out[p] = dot(x, ids[p] * deep, slopes, i * deep, deep) - shifts[i]
-        p += gpu.gridDim.x * gpu.blockDim.y
+    entry = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while entry < cum[cum.size - 1]:
+        i = p.search(cum, entry)
+        out[entry] = p.dot(x, ids[entry] * deep, slopes, i * deep, deep) - shifts[i]
+        entry += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 4), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 4), p.STREAMS)

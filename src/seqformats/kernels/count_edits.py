@@ -15,53 +15,30 @@ Myers (1999), "A fast bit-vector algorithm for approximate string matching based
 whole sequences.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    at_most,
-    compiled,
-    locate,
-    pointer,
-    shared,
-)
-from .parts.edits import (
-    Part,
-    are_small,
-    fill_table,
-    fill_wide_table,
-    next_column,
-    next_column_of_strip,
-    place_in_table,
-    place_in_wide_table,
-    trimmed,
-    trimmed_behind,
-)
-
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.edits import Part
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def strip_of_bits(rows: int) -> Any:
     """Set the bits of the last rows of a strip, of which there are so many; up to none and all."""
-    return np.int64(0) if rows <= 0 else np.int64(-1) << (64 - at_most(rows, 64))
+    return np.int64(0) if rows <= 0 else np.int64(-1) << (64 - p.at_most(rows, 64))
 
 
-@shared
+@p.shared
 def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home: int, least: int, small: int) -> int:
     """Go along four strips at once, the first `rows` of a part, and say what the last one rises with all columns.
 
     A column of a strip waits for the column before and for the strip above, so that one alone leaves a processor idle.
     """
-    top = rows - at_most(rows, 256)
-    fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), least, small)
+    top = rows - p.at_most(rows, 256)
+    p.fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), least, small)
     edge = home + 3080
     r0, r1 = strip_of_bits(rows - top - 192), strip_of_bits(rows - top - 128)
     r2, r3 = strip_of_bits(rows - top - 64), strip_of_bits(rows - top)
@@ -71,38 +48,38 @@ def edits_of_strips(down: Part, along: Part, rows: int, scratch: Integers, home:
         bits = 1 if top == 0 else scratch[edge + t]
         s = along.items[along.begin + t]
         if small == 0:
-            s = place_in_wide_table(scratch, home, s)
+            s = p.place_in_wide_table(scratch, home, s)
             s = s if scratch[home + s] != 0 else 512
         masks = home + 1024 + 4 * s
-        r0, f0, rises, falls = next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
-        r1, f1, rises, falls = next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
-        r2, f2, rises, falls = next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
-        r3, f3, rises, falls = next_column_of_strip(scratch[masks + 3], r3, f3, rises, falls)
+        r0, f0, rises, falls = p.next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
+        r1, f1, rises, falls = p.next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
+        r2, f2, rises, falls = p.next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
+        r3, f3, rises, falls = p.next_column_of_strip(scratch[masks + 3], r3, f3, rises, falls)
         found += rises - falls
         scratch[edge + t] = rises + 2 * falls
     return found
 
 
-@shared
+@p.shared
 def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two parts, of which the first lies down the strips."""
     m, n = down.length, along.length
     found = 0 if m != 0 else n
     rows = ((m - 1) & 255) + 1 if m > 128 else 0  # of the first four strips, all others being full
-    small = int(rows != 0 and are_small(down) and are_small(along))
+    small = int(rows != 0 and p.are_small(down) and p.are_small(along))
     while rows != 0 and rows <= m:
         found = edits_of_strips(down, along, rows, scratch, home, least, small)
         rows += 256
     top = 0
     while m <= 128 and top < m:
-        count = at_most(m - top, 64)
-        slots = fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
+        count = p.at_most(m - top, 64)
+        slots = p.fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
         edge = home + 3080
         rising, falling = np.int64(-1), np.int64(0)  # from each item of the strip to the next one, in this column
         for t in range(n):
             above = 1 if top == 0 else scratch[edge + t]  # what the row above the strip rises with this column
-            equal = scratch[place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
-            rising, falling, below = next_column(equal, rising, falling, above, count)
+            equal = scratch[p.place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
+            rising, falling, below = p.next_column(equal, rising, falling, above, count)
             if top + count == m:
                 found += below
             else:
@@ -111,13 +88,13 @@ def edits(down: Part, along: Part, scratch: Integers, home: int, least: int) -> 
     return found + m
 
 
-@shared
+@p.shared
 def distance(one: Part, two: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two sequences: what they begin and end with in common costs nothing."""
-    t = trimmed(one, two, least)
+    t = p.trimmed(one, two, least)
     one = Part(one.items, one.begin + t, one.length - t)
     two = Part(two.items, two.begin + t, two.length - t)
-    t = trimmed_behind(one, two, least)
+    t = p.trimmed_behind(one, two, least)
     m, n = one.length - t, two.length - t
     swapped = ((m + 63) >> 6) * n > ((n + 63) >> 6) * m  # the fewer columns of strips
     down = Part(two.items, two.begin, n) if swapped else Part(one.items, one.begin, m)
@@ -125,7 +102,7 @@ def distance(one: Part, two: Part, scratch: Integers, home: int, least: int) -> 
     return edits(down, along, scratch, home, least)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -141,11 +118,11 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    items, others, table = pointer(x), pointer(y), pointer(scratch)
-    at_x, at_y = pointer(at_x), pointer(at_y)
+    items, others, table = p.pointer(x), p.pointer(y), p.pointer(scratch)
+    at_x, at_y = p.pointer(at_x), p.pointer(at_y)
     for i in range(begins[lo], begins[hi]):
-        _, first, m = locate(at_x, i)
-        _, second, n = locate(at_y, i)
+        _, first, m = p.locate(at_x, i)
+        _, second, n = p.locate(at_y, i)
         out[i] = distance(Part(items, first, m), Part(others, second, n), table, lo * room, least)
 
 
@@ -165,10 +142,10 @@ def cuda(
     b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while b < begins.size - 1:
         for i in range(begins[b], begins[b + 1]):
-            _, first, m = locate(at_x, i)
-            _, second, n = locate(at_y, i)
+            _, first, m = p.locate(at_x, i)
+            _, second, n = p.locate(at_y, i)
             out[i] = distance(Part(x, first, m), Part(y, second, n), scratch, b * room, least)
         b += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)

@@ -22,47 +22,30 @@ logarithms, as on CUDA, where the threads of a block share the places of a seque
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ctc.rows import LossGoals, LossOut, LossRoom
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    best_known,
-    compiled,
-    each,
-    in_lanes,
-    load,
-    locate,
-    pointer,
-    shared,
-    store,
-)
-from .parts import exp as exponential
+from . import parts as p
+from .parts import Array, Layout
+from .parts.columns import frame_powers
+from .parts.names import gpu
 from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, track_of
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import frame_powers
-    from .parts.gpu import gpu, ln, natural
 
-
-@in_lanes
+@p.in_lanes
 def add_softmax(x: Array, grad: Array, place: int, numbers: Any, count: int) -> None:
     """Add the softmax of some logits, times a factor."""
     top, factor = numbers
-    power = exponential(load(x, place, count, x) - each(x, top, count))
-    store(grad, place, load(grad, place, count, x) + power * each(x, factor, count))
+    power = p.exp(p.load(x, place, count, x) - p.each(x, top, count))
+    p.store(grad, place, p.load(grad, place, count, x) + power * p.each(x, factor, count))
 
 
-@shared
+@p.shared
 def add_softmaxes(x: Array, out: LossOut, room: LossRoom, at: Layout, track: Track, factor: float, width: int) -> None:
     """Add the softmax of all frames, times a factor."""
-    items = pointer(x)
+    items = p.pointer(x)
     for t in range(track.length):
-        frame = (track.row + along(at, t)) * width
+        frame = (track.row + p.along(at, t)) * width
         top, share = room.values[track.tops + t], room.values[track.shares + t] * factor
         k = 0
         while k + 32 <= width:
@@ -80,7 +63,7 @@ def add_softmaxes(x: Array, out: LossOut, room: LossRoom, at: Layout, track: Tra
 # Here a row is the L + 1 blanks, -inf, and the L tokens.
 
 
-@shared
+@p.shared
 def log_sum(a: float, b: float, c: float) -> Any:
     """The logarithm of the sum of three powers."""
     top = a if a > b else b
@@ -90,14 +73,14 @@ def log_sum(a: float, b: float, c: float) -> Any:
     return top + math.log(math.exp(a - top) + math.exp(b - top) + math.exp(c - top))
 
 
-@shared
+@p.shared
 def first_log(values: Array, track: Track, k: int) -> None:
     """A place before the first frame, as if a blank had been before; and one behind the last one, where the end is."""
     values[track.rows + k] = 0.0 if k == 0 else -math.inf
     values[track.back + k] = 0.0 if k == track.number else -math.inf
 
 
-@shared
+@p.shared
 def log_forward(x: Array, goals: LossGoals, room: LossRoom, track: Track, frame: int, t: int, step: Any) -> None:
     """Add up the paths to a place behind frame t; ``step`` holds the rows before and behind it, and the place."""
     old, new, place = step
@@ -110,16 +93,16 @@ def log_forward(x: Array, goals: LossGoals, room: LossRoom, track: Track, frame:
             values[new + count + 1] = -math.inf
     else:
         k = place - count - 1
-        p = track.first + k
+        spot = track.first + k
         skipping = -math.inf
-        if k > 0 and goals.reach[p] == goals.reach[p - 1] + 1:
+        if k > 0 and goals.reach[spot] == goals.reach[spot - 1] + 1:
             skipping = values[old + place]
         values[new + place + 1] = log_sum(values[old + place + 1], values[old + k], skipping) + log_of(
-            x, goals, room, track, t, frame + goals.targets[p]
+            x, goals, room, track, t, frame + goals.targets[spot]
         )
 
 
-@shared
+@p.shared
 def log_backward(
     x: Array, goals: LossGoals, room: LossRoom, track: Track, frame: int, t: int, step: Any, total: float
 ) -> None:
@@ -137,30 +120,30 @@ def log_backward(
         to = place
     else:
         k = place - count - 1
-        p = track.first + k
+        spot = track.first + k
         skipping = -math.inf
-        if k + 1 < count and goals.reach[p + 1] == goals.reach[p] + 1:
+        if k + 1 < count and goals.reach[spot + 1] == goals.reach[spot] + 1:
             skipping = values[old + place + 2]
         back = log_sum(values[old + place + 1], values[old + k + 1], skipping)
-        log = log_of(x, goals, room, track, t, frame + goals.targets[p])
+        log = log_of(x, goals, room, track, t, frame + goals.targets[spot])
         to = place + 1
     values[now + to] = math.exp(values[now + to] + back - total)
     values[new + to] = back + log
 
 
-@shared
+@p.shared
 def log_total(values: Array, row: int, count: int) -> Any:
     """Add up all paths, behind the last frame."""
     return log_sum(values[row + count], values[row + 2 * count + 1] if count != 0 else -math.inf, -math.inf)
 
 
-@shared
+@p.shared
 def put_loss(goals: LossGoals, out: LossOut, label: int, total: float) -> None:
     """Write the loss of a label whose paths have `total` together."""
     out.losses[label] = 0.0 if total == -math.inf and goals.zero != 0 else -total * goals.factors[label]
 
 
-@shared
+@p.shared
 def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, width: int) -> Any:
     """Log-probability of a label, and its part of the gradient, on the CPU."""
     values, count, length = room.values, track.number, track.length
@@ -171,7 +154,7 @@ def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout
         first_log(values, track, k)
     row = track.rows
     for t in range(length):
-        frame = (track.row + along(at, t)) * width
+        frame = (track.row + p.along(at, t)) * width
         new = row + wide if goals.gradient != 0 or t & 1 == 0 else row - wide
         for place in range(2 * count + 1):
             log_forward(x, goals, room, track, frame, t, (row, new, place))
@@ -181,7 +164,7 @@ def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout
         return total
     old, factor = track.back, goals.factors[track.label]
     for t in range(length - 1, -1, -1):
-        frame = (track.row + along(at, t)) * width
+        frame = (track.row + p.along(at, t)) * width
         new = 2 * track.back + wide - old
         for place in range(2 * count + 1):
             log_backward(x, goals, room, track, frame, t, (row, old, new, place), total)
@@ -199,17 +182,17 @@ def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout
 # --- drivers ----------------------------------------------------------------------------------------------------------
 
 
-@shared
+@p.shared
 def fill_frames(out: LossOut, at: Layout, u: int, value: float, width: int) -> None:
     """Let the gradient of all frames of a unit be one number."""
-    _, row, length = locate(at, u)
+    _, row, length = p.locate(at, u)
     for t in range(length):
-        frame = (row + along(at, t)) * width
+        frame = (row + p.along(at, t)) * width
         for k in range(width):
             out.grad[frame + k] = value
 
 
-@shared
+@p.shared
 def by_powers(
     x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, ready: bool, width: int
 ) -> Any:
@@ -227,13 +210,13 @@ def by_powers(
     return total, backward(x, goals, out, room, at, track, width, (least, ready))
 
 
-@shared
+@p.shared
 def of_sequence(
     x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, place: tuple[int, int], width: int
 ) -> None:
     """The losses of all labels of a sequence, and the gradient of its frames."""
     u, b = place
-    i, _, _ = locate(at, u)
+    i, _, _ = p.locate(at, u)
     first, last = goals.first[i], goals.first[i + 1]
     possible = 0
     for label in range(first, last):
@@ -279,16 +262,16 @@ def of_sequence(
         add_softmaxes(x, out, room, at, track, factor, width)
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    goals, out, room = pointer(goals), pointer(out), pointer(room)
+    goals, out, room = p.pointer(goals), p.pointer(out), p.pointer(room)
     for b in range(lo, hi):
         for u in range(goals.begins[b], goals.begins[b + 1]):
             of_sequence(x, goals, out, room, at, (u, b), width)
 
 
-@shared
+@p.shared
 def block_sum(parts: Array, value: float) -> Any:
     """The sum of the values of all threads, added in pairs; every thread of the block comes here and gets it."""
     me = gpu.threadIdx.x
@@ -306,25 +289,25 @@ def block_sum(parts: Array, value: float) -> Any:
 
 def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, width: int) -> None:
     """All units, a block each: its threads share the frames of a sequence, and then the places behind each."""
-    parts = natural(gpu.shared.array(128, room.values.dtype))
+    parts = p.natural(gpu.shared.array(128, room.values.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     values = room.values
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
-        i, begin, length = locate(at, u)
+        i, begin, length = p.locate(at, u)
         first, last = goals.first[i], goals.first[i + 1]
         tops = goals.places[u]
         wrong, t = 0.0, me
         while t < length:
-            frame = (begin + along(at, t)) * width
-            token, top = best_known(x, frame, width, 1)
+            frame = (begin + p.along(at, t)) * width
+            token, top = p.best_known(x, frame, width, 1)
             values[tops + t] = 0
             values[tops + length + t] = 0
             if token < 0:
                 wrong += 1.0
             elif goals.logits != 0 and top > -math.inf:
                 values[tops + t] = top
-                values[tops + length + t] = ln(frame_powers(x, frame, width, top))
+                values[tops + length + t] = p.ln(frame_powers(x, frame, width, top))
             for k in range(width if goals.gradient != 0 else 0):
                 out.grad[frame + k] = 0
             t += threads
@@ -346,7 +329,7 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
                 gpu.syncthreads()
                 row = track.rows
                 for t in range(length):
-                    frame = (begin + along(at, t)) * width
+                    frame = (begin + p.along(at, t)) * width
                     new = row + wide if goals.gradient != 0 or t & 1 == 0 else row - wide
                     place = me
                     while place <= 2 * count:
@@ -361,7 +344,7 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
                 if goals.gradient != 0 and total > -math.inf:
                     old = track.back
                     for t in range(length - 1, -1, -1):
-                        frame = (begin + along(at, t)) * width
+                        frame = (begin + p.along(at, t)) * width
                         new = 2 * track.back + wide - old
                         place = me
                         while place <= 2 * count:
@@ -376,7 +359,7 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
             gpu.syncthreads()  # before the room is used again
         t = me
         while t < length and goals.gradient != 0:
-            frame = (begin + along(at, t)) * width
+            frame = (begin + p.along(at, t)) * width
             top, log = values[tops + t], values[tops + length + t]
             for k in range(width):
                 if wrong != 0 and possible != 0:
@@ -388,7 +371,7 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
         u += gpu.gridDim.x
 
 
-@shared
+@p.shared
 def subtract(goals: LossGoals, out: LossOut, values: Array, parts: Array, track: Track, frame: int, row: int) -> None:
     """Subtract what a frame has of a label, on CUDA: a thread adds up all places of a token in their order."""
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
@@ -414,6 +397,6 @@ def subtract(goals: LossGoals, out: LossOut, values: Array, parts: Array, track:
         k += threads
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "blocks", tuple((kind, "f8", "f8", kind, "f8", kind) for kind in ("f4", "f8")), 1 << 20
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "blocks", tuple((kind, "f8", "f8", kind, "f8", kind) for kind in ("f4", "f8")), 1 << 20
 )

@@ -17,18 +17,15 @@ A prefix that was dropped and comes back is the same node, since longer ones may
 token, in a table with open addresses.
 """
 
-from typing import TYPE_CHECKING
-
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
-from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
-
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     terms: PrefixTerms,
@@ -43,11 +40,11 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    guide, out, at = pointer(guide), pointer(out), pointer(at)
-    tree, rows, pool = pointer(tree), pointer(rows), pointer(pool)
+    guide, out, at = p.pointer(guide), p.pointer(out), p.pointer(at)
+    tree, rows, pool = p.pointer(tree), p.pointer(rows), p.pointer(pool)
     for b in range(lo, hi):
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
 
 
@@ -66,10 +63,10 @@ def cuda(
     b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while b < terms.shares.size - 1:
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
         b += gpu.gridDim.x * gpu.blockDim.y
 
 
 _KINDS = ("f8", "f8", "f4", "f4", *["f8"] * 9)  # in the order of the arguments
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)

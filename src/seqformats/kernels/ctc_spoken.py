@@ -4,18 +4,15 @@
 model says of it, see `parts.speech`.
 """
 
-from typing import TYPE_CHECKING
-
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech, Told
-from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
 
-if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
 
-
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     terms: PrefixTerms,
@@ -32,11 +29,11 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    guide, speech, out, at = pointer(guide), pointer(speech), pointer(out), pointer(at)
-    tree, rows, told, pool = pointer(tree), pointer(rows), pointer(told), pointer(pool)
+    guide, speech, out, at = p.pointer(guide), p.pointer(speech), p.pointer(out), p.pointer(at)
+    tree, rows, told, pool = p.pointer(tree), p.pointer(rows), p.pointer(told), p.pointer(pool)
     for b in range(lo, hi):
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), speech, told, out, x, at, u)
 
 
@@ -57,10 +54,10 @@ def cuda(
     b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while b < terms.shares.size - 1:
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), speech, told, out, x, at, u)
         b += gpu.gridDim.x * gpu.blockDim.y
 
 
 _KINDS = ("f8", "f8", *["i4"] * 4, "f8", "f4", "f4", *["f8"] * 10)  # in the order of the arguments
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)

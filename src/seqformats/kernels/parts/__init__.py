@@ -114,6 +114,17 @@ from .device import (
     word_of_line,
 )
 from .drivers import by_columns, columns_of
+from .edits import (
+    are_small,
+    fill_table,
+    fill_wide_table,
+    next_column,
+    next_column_of_strip,
+    place_in_table,
+    place_in_wide_table,
+    trimmed,
+    trimmed_behind,
+)
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
