@@ -27,8 +27,7 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
     before = out.dtype.type(0)
     if gpu.blockIdx.x == 0 and me == 0:
         out[0] = before
-    begin = 0
-    while begin < size:
+    for begin in range(0, size, 8 * threads):
         first = begin + 8 * me
         end = min(first + 8, size)
         own = out.dtype.type(0)
@@ -49,7 +48,6 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
             out[i + 1] = offset
         before += sums[threads - 1]
         gpu.syncthreads()  # before the memory is used again
-        begin += 8 * threads
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))

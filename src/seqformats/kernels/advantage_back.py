@@ -146,14 +146,12 @@ def cuda(
     width: int,  # noqa: ARG001  as in every kernel
 ) -> None:
     """All units, a thread each."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]
         decay = discount * lam[i if lam.size > 1 else 0]
         g = p.zero_in(gamma)
-        t = 0 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else length
-        while t < length:
+        for t in range(0 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else length, length, 1):
             row = first + p.along(at, t)
             before, value = g, p.zero_in(gamma)
             if marks.size == 0 or marks[row] != 0:
@@ -167,8 +165,6 @@ def cuda(
                 if dafter.size != 0 and (by_row != 0 or t == length - 1):
                     dafter[row if by_row != 0 else i] = p.item_in(dafter, discount * g)
                 g = p.zero_in(gamma)
-            t += 1
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

@@ -156,8 +156,7 @@ def cuda(
     width: int,  # noqa: ARG001  as in every kernel
 ) -> None:
     """All units, a thread each."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]
         decay = discount * lam[i if lam.size > 1 else 0]
@@ -183,7 +182,6 @@ def cuda(
             if values.size != 0:
                 returns[row] = p.item_in(returns, total)
             t -= 1
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

@@ -140,11 +140,9 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a thread a column of each, which compares each item with all others if they are in no order."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             different, best = most_alike_in_order(x, columns) if in_order != 0 else most_alike(x, columns)
             out[place] = 0
@@ -152,8 +150,6 @@ def cuda(
                 out[place] = different
             elif length != 0:
                 out[place] = x[p.item_at(columns, best)]
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

@@ -88,11 +88,9 @@ def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
     values = p.natural(gpu.shared.array(128, x.dtype))
     places = p.natural(gpu.shared.array(128, out.dtype))
     own = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             places[own] = -1
             if k < width and length != 0:
@@ -113,24 +111,18 @@ def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
                 half >>= 1
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = places[own]
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 def short(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             where = -1
             if length != 0:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
                 _, where = first_of_column(x, columns, 0, 1, least)
             out[i * width + k] = where
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind,) for kind in p.NUMBERS), short=short)

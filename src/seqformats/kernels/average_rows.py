@@ -186,16 +186,13 @@ def cuda(
     given = p.natural(gpu.shared.array(128, weights.dtype))  # the states before chunks
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 1 - 2 * back
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             state = p.zero_in(weights)
-            done = 0
-            while done < chunks:
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 begin = (chunks - 1 - mine if back != 0 else mine) * chunk
@@ -206,11 +203,9 @@ def cuda(
                     alone[slot], product[slot] = map_of(x, marks, ranks, weights, at, rows, back, width)
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         given[j] = state
                         state = alone[j] if state == 0 else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 y = given[slot]
                 for step in range(rows.rows):
@@ -229,9 +224,6 @@ def cuda(
                         written = weights[1 + weights.size // 2 + rank] * y
                     out[place] = p.item_in(out, written)
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "u1", "i8", "f8", kind) for kind in p.FLOATS))

@@ -101,10 +101,8 @@ def cuda(
     width: int,
 ) -> None:
     """All bags, a thread a column of each."""
-    i = p.first_unit()
-    while i < cum.size - 1:
-        k = p.first_column()
-        while k < width:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             best, place = out.dtype.type(0), -1
             for entry in range(cum[i], cum[i + 1]):
                 value = x[known(ids, wrong, entry, rows) * width + k]
@@ -113,8 +111,6 @@ def cuda(
             out[i * width + k] = best
             if placed != 0:
                 places[i * width + k] = place
-            k += p.columns_of_grid()
-        i += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 2), p.STREAMS)

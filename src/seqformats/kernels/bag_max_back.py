@@ -38,18 +38,14 @@ def cuda(
     x: Array, places: Integers, order: Integers, bags: Integers, out: Array, cum: Integers, to: Integers, width: int
 ) -> None:
     """All rows, a thread a column of each."""
-    j = p.first_unit()
-    while j < cum.size - 1:
-        k = p.first_column()
-        while k < width:
+    for j in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total = out.dtype.type(0)
             for entry in range(cum[j], cum[j + 1]):
                 given = bags[entry] * width + k
                 if places[given] == order[entry]:
                     total += x[given]
             out[to[j] * width + k] = total
-            k += p.columns_of_grid()
-        j += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 2))

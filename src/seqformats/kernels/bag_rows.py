@@ -164,11 +164,9 @@ def cuda(
     width: int,
 ) -> None:
     """All bags, a thread a column of each, in the order of the CPU."""
-    i = p.first_unit()
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         first, length = cum[i], cum[i + 1] - cum[i]
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             none = out.dtype.type(0)
             sums, mass, blocks, masses = none, none, p.wide(none), p.wide(none)
             for t in range(length):
@@ -194,8 +192,6 @@ def cuda(
             elif mode != 0 and length != 0:
                 sums /= out.dtype.type(length)
             out[(to[i] if to.size != 0 else i) * width + k] = sums
-            k += p.columns_of_grid()
-        i += p.units_of_grid()
 
 
 HALVES = ("i2", "f4", "i2", "f4"), ("u2", "f4", "u2", "f4")

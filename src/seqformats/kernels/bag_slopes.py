@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -61,15 +60,13 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All bags, a thread each."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         divisor = x.dtype.type(cum[i + 1] - cum[i])
         if weighted != 0:
             divisor = totals[i]
         shift = divide(x, y, out, i * deep, deep, divisor)
         if weighted != 0:
             shifts[i] = shift
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 5))

@@ -6,7 +6,6 @@ are the gradients of the bags, ``shifts (n,)`` what is taken off, and ``out`` ha
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -51,11 +50,9 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All ids, a thread each."""
-    entry = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while entry < cum[cum.size - 1]:
+    for entry in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         i = p.search(cum, entry)
         out[entry] = p.dot(x, ids[entry] * deep, slopes, i * deep, deep) - shifts[i]
-        entry += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 4), p.STREAMS)

@@ -12,7 +12,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -95,10 +94,8 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All units, a thread each: where a part ends depends on those before."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(

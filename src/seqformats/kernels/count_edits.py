@@ -22,7 +22,6 @@ import numpy as np
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.edits import Part
-from .parts.names import gpu
 
 
 @p.shared
@@ -139,13 +138,11 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All units, a thread each."""
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while b < begins.size - 1:
+    for b in range(p.first_unit(), begins.size - 1, p.units_of_grid()):
         for i in range(begins[b], begins[b + 1]):
             _, first, m = p.locate(at_x, i)
             _, second, n = p.locate(at_y, i)
             out[i] = distance(Part(x, first, m), Part(y, second, n), scratch, b * room, least)
-        b += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)

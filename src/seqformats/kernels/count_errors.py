@@ -22,7 +22,6 @@ import numpy as np
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.edits import Part
-from .parts.names import gpu
 
 
 class Own(NamedTuple):
@@ -173,7 +172,7 @@ def cuda(
 ) -> None:
     """All units, a thread each."""
     n = at_x.cum.size - 1
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    b = p.first_unit()
     room, least, most = numbers[0], numbers[1], numbers[2]
     while b < begins.size - 1:
         own = Own(b * room, (b + 1) * room - most, most, least)
@@ -182,7 +181,7 @@ def cuda(
             one = Part(x, first, length)
             _, first, length = p.locate(at_y, i)
             put_errors(out, i, n, one, Part(y, first, length), scratch, own)
-        b += gpu.gridDim.x * gpu.blockDim.y
+        b += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)

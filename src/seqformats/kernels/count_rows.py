@@ -57,26 +57,20 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             found = 0
             if k < width:
-                t = gpu.threadIdx.y
-                while t < length:
+                for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
                     if x[(first + p.along(at, t)) * width + k] != 0:
                         found += 1
-                    t += gpu.blockDim.y
             parts[place] = found
             p.tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = answer(parts[place], length, mode)
             gpu.syncthreads()  # before the memory is used again
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

@@ -81,23 +81,19 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each, a thread some of its frames."""
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         begin = at.cum[i]
-        t = gpu.threadIdx.x
-        while t < length:
+        for t in range(gpu.threadIdx.x, length, gpu.blockDim.x):
             place = (first + p.along(at, t)) * width
             token, value = p.best_known(x, place, width, logits)
             label[begin + t] = token
             values[begin + t] = value
             if logits > 0 and value > -math.inf:
                 values[begin + t] = -p.ln(frame_powers(x, place, width, value))
-            t += gpu.blockDim.x
         gpu.syncthreads()
         if gpu.threadIdx.x == 0:
             counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f4", "f8", "f4"), ("f8", "f8", "f4")), 1 << 20)

@@ -292,8 +292,7 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
     parts = p.natural(gpu.shared.array(128, room.values.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     values = room.values
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, begin, length = p.locate(at, u)
         first, last = goals.first[i], goals.first[i + 1]
         tops = goals.places[u]
@@ -368,7 +367,6 @@ def cuda(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, w
                     out.grad[frame + k] += math.exp((x[frame + k] - top) - log) * factor
             t += threads
         gpu.syncthreads()
-        u += gpu.gridDim.x
 
 
 @p.shared

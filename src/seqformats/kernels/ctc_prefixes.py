@@ -20,7 +20,6 @@ token, in a table with open addresses.
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
 from . import parts as p
 from .parts import Array, Layout
-from .parts.names import gpu
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
 
@@ -60,12 +59,10 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All units, a thread each."""
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while b < terms.shares.size - 1:
+    for b in range(p.first_unit(), terms.shares.size - 1, p.units_of_grid()):
         for u in range(terms.shares[b], terms.shares[b + 1]):
             home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
-        b += gpu.gridDim.x * gpu.blockDim.y
 
 
 _KINDS = ("f8", "f8", "f4", "f4", *["f8"] * 9)  # in the order of the arguments

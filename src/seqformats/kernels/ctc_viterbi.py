@@ -159,14 +159,11 @@ def cpu(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width
 
 def cuda(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width: int) -> None:
     """All units, a block each, whose threads share its frames, and then the states of each."""
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, begin, length = p.locate(at, u)
         step = step_of(goals, at, u, 0, width)
-        place = gpu.threadIdx.x
-        while place < 4 * step.number + 4:
+        for place in range(gpu.threadIdx.x, 4 * step.number + 4, gpu.blockDim.x):
             clear(room, step.old, place)
-            place += gpu.blockDim.x
         t = gpu.threadIdx.x
         while t < length:
             frame = (begin + p.along(at, t)) * width
@@ -195,7 +192,6 @@ def cuda(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, widt
                     out.counts[i] = -1 - t
             if out.counts[i] == 0:
                 trace(x, goals, out, room, at, u, width)
-        u += gpu.gridDim.x
 
 
 _KINDS = ("f4", "f4", "f4", "f8", "f8", "u1")  # in the order of the arguments

@@ -7,7 +7,6 @@ at a time: 16 numbers in lanes, then 4, then one by one, and the lanes of each a
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -98,13 +97,11 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All products, a thread each."""
-    pair = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while pair < begins[begins.size - 1]:
+    for pair in range(p.first_unit(), begins[begins.size - 1], p.units_of_grid()):
         i = p.search(begins, pair)
         count = at_y[i + 1] - at_y[i]
         t = pair - begins[i]
         out[pair] = p.dot(x, (at_x[i] + t // count) * deep, y, (at_y[i] + t % count) * deep, deep)
-        pair += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 3), 1 << 19)

@@ -106,11 +106,9 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     found = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             where = length
             if k < width:
@@ -126,22 +124,16 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
                 half >>= 1
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = found[place] if length != 0 else -1
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             where = place_from(x, columns, wanted[i * width + k], 0, 1)
             out[i * width + k] = where if where < length else -1
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.NUMBERS, 2), short=short)

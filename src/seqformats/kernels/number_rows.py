@@ -5,7 +5,6 @@
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.compiled
@@ -25,11 +24,9 @@ def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: 
 
 def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All rows, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, place = p.find(at, r)
         out[place] = i if segments else first[i] + t
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("i8",),))

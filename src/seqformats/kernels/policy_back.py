@@ -50,19 +50,16 @@ def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Lay
     """All units, a block each, whose threads share the steps."""
     parts = p.natural(gpu.shared.array(128, like.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, u)
         each = p.zero_in(like)
         if mean != 0:
             total, number = p.zero_in(like), p.zero_in(like)
-            t = gpu.threadIdx.y
-            while t < length:
+            for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
                 row = first + p.along(at, t)
                 if marks.size == 0 or marks[row] != 0:
                     total += p.number_in(like, dy[row]) * p.number_in(like, slopes[row])
                     number += p.number_in(like, 1)
-                t += gpu.blockDim.y
             parts[slot] = total
             p.tree_sum(parts, slot)
             total = parts[0]
@@ -71,8 +68,7 @@ def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Lay
             p.tree_sum(parts, slot)
             each = total / max(parts[0], p.number_in(like, 1))
             gpu.syncthreads()
-        t = gpu.threadIdx.y
-        while t < length:
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
             row = first + p.along(at, t)
             value = p.zero_in(like)
             if marks.size == 0 or marks[row] != 0:
@@ -80,8 +76,6 @@ def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Lay
                 if mean == 0:
                     value = p.number_in(like, dy[row]) * p.number_in(like, slopes[row])
             dx[row] = p.item_in(dx, value)
-            t += gpu.blockDim.y
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, kind, "f8", "u1", kind) for kind in p.FLOATS))

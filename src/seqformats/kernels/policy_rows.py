@@ -101,19 +101,16 @@ def cuda(
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     limit = how[3]
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         shared_by_all = p.zero_in(how)
         if mean != 0:
             total, number = p.zero_in(how), p.zero_in(how)
-            t = gpu.threadIdx.y
-            while t < length:
+            for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
                 row = first + p.along(at, t)
                 if marks.size == 0 or marks[row] != 0:
                     total += p.number_in(how, logp[row]) - p.number_in(how, old[row])
                     number += p.number_in(how, 1)
-                t += gpu.blockDim.y
             parts[slot] = total
             p.tree_sum(parts, slot)
             total = parts[0]
@@ -122,8 +119,7 @@ def cuda(
             p.tree_sum(parts, slot)
             shared_by_all = total / max(parts[0], p.number_in(how, 1))
             gpu.syncthreads()
-        t = gpu.threadIdx.y
-        while t < length:
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
             row = first + p.along(at, t)
             made, slope = p.zero_in(how), p.zero_in(how)
             if advantages.size == 0:
@@ -142,8 +138,6 @@ def cuda(
                     made, slope = loss_of(ratio, advantage, how, inside)
             out[row] = p.item_in(out, made)
             slopes[row] = p.item_in(slopes, slope)
-            t += gpu.blockDim.y
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

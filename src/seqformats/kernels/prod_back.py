@@ -11,7 +11,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Columns, Layout
-from .parts.names import gpu
 
 
 @p.by_columns()
@@ -47,11 +46,9 @@ def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int
 
 def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread a column of each."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             before = x[i * width + k]
             for t in range(length):
                 d = (first + p.along(at, t)) * width + k
@@ -62,8 +59,6 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
                 d = (first + p.along(at, length - 1 - s)) * width + k
                 out[d] *= after
                 after *= y[d].conjugate()
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (*p.alike(p.FLOATS, 3), *p.alike(p.COMPLEX, 3)))

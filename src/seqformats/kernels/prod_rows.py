@@ -68,11 +68,9 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             found = out.dtype.type(1)
             if k < width:
@@ -89,21 +87,15 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
                 half >>= 1
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = parts[place]
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 def short(x: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             out[i * width + k] = product_of(x, out, columns, 0, 1)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

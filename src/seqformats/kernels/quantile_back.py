@@ -6,7 +6,6 @@ sequences in any layout, see `Layout`.
 
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -37,16 +36,12 @@ def cpu(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width
 def cuda(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
     """All units, a thread a column of each."""
     count = shares.size // (at.cum.size - 1)
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for q in range(i * count, (i + 1) * count):
                 give(x, shares, places, out, columns, q, k)
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

@@ -282,19 +282,16 @@ def cuda(
     before = p.natural(gpu.shared.array(128, dinitial.dtype))  # at first whether a chunk forgets the gradient
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 2 * back - 1
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             own = i * by_sequence + k * by_column
             state = p.zero_in(dinitial)
             if k < width and dfinal.size != 0:
                 state = dfinal[i * width + k]
-            done = 0
-            while done < chunks:
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 number = mine if back != 0 else chunks - 1 - mine
@@ -307,12 +304,10 @@ def cuda(
                     alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(dinitial, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
                         state = alone[j] if forgets else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 g = before[slot]
                 for step in range(rows.rows):
@@ -341,11 +336,8 @@ def cuda(
                 if is_there and mine + 1 == chunks:
                     dinitial[i * width + k] = g
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
             if chunks == 0 and k < width and gpu.threadIdx.y == 0:
                 dinitial[i * width + k] = state
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 # items, their decays, and the slopes of these

@@ -318,19 +318,16 @@ def cuda(
     before = p.natural(gpu.shared.array(128, final.dtype))  # at first whether a chunk forgets the state
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 1 - 2 * back
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             own = i * by_sequence + k * by_column
             state = p.zero_in(final)
             if k < width and initial.size != 0:
                 state = initial[i * width + k]
-            done = 0
-            while done < chunks:
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 number = chunks - 1 - mine if back != 0 else mine
@@ -343,12 +340,10 @@ def cuda(
                     alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(final, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
                         state = alone[j] if forgets else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 y = before[slot]
                 for step in range(rows.rows):
@@ -366,11 +361,8 @@ def cuda(
                 if is_there and mine + 1 == chunks:
                     final[i * width + k] = y
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
             if chunks == 0 and k < width and gpu.threadIdx.y == 0:
                 final[i * width + k] = state
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 TAKES = (("f4", "f4"), ("f4", "f8"), ("f8", "f8"))  # items, and their decays

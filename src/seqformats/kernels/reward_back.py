@@ -31,8 +31,7 @@ def cpu(
 
 def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All units, a thread each."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0:
             slope = p.zero_in(doutcome)
@@ -45,7 +44,6 @@ def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at:
                     made = scale[0] * p.number_in(scale, dy[row]) if is_step else p.zero_in(scale)
                     dkl[row] = p.item_in(dkl, made)
             doutcome[i] = slope
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((kind, "f8", "u1", kind, kind) for kind in p.FLOATS))

@@ -42,8 +42,7 @@ def cpu(
 
 def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All units, a thread each."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         owed = 1
         t = length - 1 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else -1
@@ -58,7 +57,6 @@ def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: 
                     owed = 0
             out[row] = p.item_in(out, reward)
             t -= 1
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((kind, kind, "f8", "u1", kind) for kind in p.FLOATS))

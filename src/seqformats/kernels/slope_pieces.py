@@ -25,18 +25,14 @@ def cuda(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int) -> 
     """All pieces, a block each; see `softmax_back` for its threads."""
     sums = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
+    for i in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, i)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, 1)
             total = p.column_slopes(x, y, sums, place, k, columns, log)
             if gpu.threadIdx.y == 0 and k < width:
                 parts[i * width + k] = total
-            column += p.columns_of_grid()
-        i += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

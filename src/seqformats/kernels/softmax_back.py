@@ -159,32 +159,24 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> No
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             total = p.column_slopes(x, y, parts, place, k, columns, log)
             if k < width:
                 put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
-            column += p.columns_of_grid()
-        u += gpu.gridDim.x
 
 
 def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             total = p.slopes_of(x, y, columns, 0, 1, log)
             put_slopes(x, y, out, columns, (0, 1), (total, log))
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3), short=short, fours=True)

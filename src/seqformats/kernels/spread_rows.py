@@ -58,17 +58,13 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
 
 def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             value = x[i * width + k] / number_of(x, at, i, mode)
             for t in range(length):
                 out[p.item_at(columns, t)] = value
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike(p.FLOATS, 2), p.STREAMS, short, fours=True)

@@ -88,11 +88,9 @@ def cuda(
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     one = p.number_in(how, 1)
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             start, number, total, squares = p.zero_in(how), p.zero_in(how), p.zero_in(how), p.zero_in(how)
             slopes, both = p.zero_in(how), p.zero_in(how)
@@ -162,8 +160,6 @@ def cuda(
                         value -= turn * ((p.number_in(how, x[row * width + k]) - start) - mean)
                 dx[row * width + k] = p.item_in(dx, value)
                 t += gpu.blockDim.y
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Item, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -52,8 +51,7 @@ def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, l
 
 def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:  # noqa: ARG001  see above
     """All rows, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         _, t, here = p.find(at, r)
         differs = t == 0
         last = here - p.along(at, t) + p.along(at, t - 1 if t > 0 else 0)
@@ -62,7 +60,6 @@ def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) 
             differs = differ(x[last * columns + k], x[here * columns + k], nans)
             k += 1
         out[here] = 1 if differs else 0
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple((kind, "u1") for kind in (*p.NUMBERS, *p.COMPLEX)))

@@ -35,18 +35,14 @@ def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi:
 def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int) -> None:
     """All pieces, a block each; see `sum_rows` for its threads."""
     fours = p.natural(gpu.shared.array(128, out.dtype))
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
+    for i in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, i)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, 1)
             total = p.column_sum(x, fours, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 parts[i * width + k] = total
-            column += p.columns_of_grid()
-        i += gpu.gridDim.x
 
 
 _IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)

@@ -40,31 +40,23 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     The order of summation is that of the CPU, and so is the sum, bit for bit.
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other in `column_sum`
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             total = p.column_sum(x, parts, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 p.put_total(out, i * width + k, total, length, mode)
-            column += p.columns_of_grid()
-        u += gpu.gridDim.x
 
 
 def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             p.put_total(out, i * width + k, p.short_sum(x, out, columns), length, mode)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (*p.SUMS, *p.MEANS), p.STREAMS, short, fours=True)

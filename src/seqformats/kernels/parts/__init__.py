@@ -32,6 +32,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
+- `loops`     loops over what is a thread's own on a GPU
 - `names`     names of what `gpu` has
 - `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
 """
@@ -105,6 +106,7 @@ from .device import (
     columns_of_grid,
     find,
     first_column,
+    first_of_block,
     first_of_line,
     first_unit,
     four_rows,
