@@ -9,14 +9,14 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
+def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
     """All of them, in one unit."""
     out[0] = 0
     for i in range(x.size):
         out[i + 1] = out[i] + x[i]
 
 
-def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
+def cuda(x: Array, out: Array, width: int) -> None:
     """One block, of which each thread takes eight lengths at a time; they are added up by doubling.
 
     See Hillis and Steele, "Data parallel algorithms", 1986.

@@ -97,7 +97,7 @@ def cpu(
     dafter: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -143,7 +143,7 @@ def cuda(
     dafter: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):

@@ -107,7 +107,7 @@ def cpu(
     returns: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -153,7 +153,7 @@ def cuda(
     returns: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):

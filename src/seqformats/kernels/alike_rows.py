@@ -25,7 +25,7 @@ def cpu(
     items: Array,
     at: Layout,
     mode: int,
-    in_order: int,  # noqa: ARG001  columns are sorted here
+    in_order: int,
     width: int,
     lo: int,
     hi: int,
@@ -133,7 +133,7 @@ def most_alike_in_order(x: Array, columns: Columns) -> Any:
 def cuda(
     x: Array,
     out: Array,
-    items: Array,  # noqa: ARG001  nothing is sorted
+    items: Array,
     at: Layout,
     mode: int,
     in_order: int,

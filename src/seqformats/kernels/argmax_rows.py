@@ -83,46 +83,38 @@ def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> 
     return first_one_way(x, columns, t, by, 0)
 
 
-def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     values = p.natural(gpu.shared.array(128, x.dtype))
     places = p.natural(gpu.shared.array(128, out.dtype))
-    own = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        i, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            places[own] = -1
-            if k < width and length != 0:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                best, where = first_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
-                values[own] = best
-                places[own] = where
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half and length != 0 and k < width:
-                    other = own + half * gpu.blockDim.x
-                    a, b = values[own], values[other]
-                    if p.beyond(b, a, least) or (places[other] < places[own] and not p.beyond(a, b, least)):
-                        values[own] = b
-                        places[own] = places[other]
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = places[own]
+    places[slot] = -1
+    if k < width and columns.length != 0:
+        best, where = first_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
+        values[slot] = best
+        places[slot] = where
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half and columns.length != 0 and k < width:
+            other = slot + half * gpu.blockDim.x
+            a, b = values[slot], values[other]
+            if p.beyond(b, a, least) or (places[other] < places[slot] and not p.beyond(a, b, least)):
+                values[slot] = b
+                places[slot] = places[other]
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = places[slot]
 
 
-def short(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            where = -1
-            if length != 0:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                _, where = first_of_column(x, columns, 0, 1, least)
-            out[i * width + k] = where
+@p.thread_per_column
+def short(x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    where = -1
+    if columns.length != 0:
+        _, where = first_of_column(x, columns, 0, 1, least)
+    out[i * width + k] = where
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind,) for kind in p.NUMBERS), short=short)

@@ -244,10 +244,10 @@ def cuda(
     given: Answered,
     terms: ScoreTerms,
     made: AttentionSlopes,
-    scratch: Array,  # noqa: ARG001  of the host
+    scratch: Array,
     at: AttentionPlaces,
     reach: AttentionReach,
-    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    jobs: AttentionJobs,
     sizes: AttentionSizes,
     width: int,
 ) -> None:

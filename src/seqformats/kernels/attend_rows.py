@@ -249,10 +249,10 @@ def cuda(
     given: Attended,
     terms: ScoreTerms,
     made: Attention,
-    scratch: Array,  # noqa: ARG001  of the host
+    scratch: Array,
     at: AttentionPlaces,
     reach: AttentionReach,
-    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    jobs: AttentionJobs,
     sizes: AttentionSizes,
     width: int,
 ) -> None:

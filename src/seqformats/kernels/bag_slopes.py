@@ -34,7 +34,7 @@ def cpu(
     cum: Integers,
     weighted: int,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -57,7 +57,7 @@ def cuda(
     cum: Integers,
     weighted: int,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All bags, a thread each."""
     for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):

@@ -17,7 +17,7 @@ def cpu(
     out: Array,
     cum: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -47,7 +47,7 @@ def cuda(
     out: Array,
     cum: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All ids, a thread each."""
     for entry in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):

@@ -32,7 +32,7 @@ def cpu(
     classes: int,
     ignore: int,
     ignores: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -42,7 +42,7 @@ def cpu(
         out[i] = count
 
 
-def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:  # noqa: ARG001  as above
+def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, count = counted(y, at, classes, ignore, ignores, u)

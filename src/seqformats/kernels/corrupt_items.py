@@ -72,7 +72,7 @@ def cpu(
     spans: Integers,
     seed: int,
     sentinel: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -91,7 +91,7 @@ def cuda(
     spans: Integers,
     seed: int,
     sentinel: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each: where a part ends depends on those before."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):

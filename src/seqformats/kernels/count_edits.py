@@ -112,7 +112,7 @@ def cpu(
     begins: Integers,
     room: int,
     least: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -135,7 +135,7 @@ def cuda(
     begins: Integers,
     room: int,
     least: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
     for b in range(p.first_unit(), begins.size - 1, p.units_of_grid()):

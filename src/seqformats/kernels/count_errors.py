@@ -143,7 +143,7 @@ def cpu(
     at_y: Layout,
     begins: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -168,7 +168,7 @@ def cuda(
     at_y: Layout,
     begins: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
     n = at_x.cum.size - 1

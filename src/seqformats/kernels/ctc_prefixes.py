@@ -34,7 +34,7 @@ def cpu(
     rows: PrefixRows,
     pool: Pool,
     at: Layout,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -56,7 +56,7 @@ def cuda(
     rows: PrefixRows,
     pool: Pool,
     at: Layout,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
     for b in range(p.first_unit(), terms.shares.size - 1, p.units_of_grid()):

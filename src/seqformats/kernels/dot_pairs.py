@@ -52,7 +52,7 @@ def cpu(
     at_y: Integers,
     begins: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -94,7 +94,7 @@ def cuda(
     at_y: Integers,
     begins: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All products, a thread each."""
     for pair in range(p.first_unit(), begins[begins.size - 1], p.units_of_grid()):

@@ -196,7 +196,7 @@ def weight_of(value: float, y: float, floors: Any, mean: float) -> Any:
 def cuda(
     scores: Scores,
     out: Drawn,
-    room: Room,  # noqa: ARG001  of the host alone
+    room: Room,
     limits: Limits,
     draws: Draws,
     warp: Warp,

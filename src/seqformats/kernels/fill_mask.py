@@ -9,7 +9,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     places = p.pointer(out)
     for i in range(lo, hi):
@@ -23,7 +23,7 @@ def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi
             places[q] = 0
 
 
-def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int) -> None:
     """All sequences, the grid's y, a thread a place."""
     for i in range(gpu.blockIdx.y, runs, gpu.gridDim.y):
         length = cum[i + 1] - cum[i]

@@ -9,7 +9,7 @@ from .parts import Array, Integers
 
 
 @p.compiled
-def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     items = x[lo:hi]
     keep = out[lo:hi]
@@ -25,7 +25,7 @@ def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) ->
         keep[r] = 1 if low == tokens.size or tokens[low] != items[r] else 0
 
 
-def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:
     """All rows, a thread each."""
     for r in range(p.first_unit(), out.size, p.units_of_grid()):
         low = 0

@@ -84,28 +84,18 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
         logsumexp(given, columns, i * width, k, width)
 
 
-def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        i, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.column_powers(x, parts, place, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = top + p.ln(total)
+    top, total = p.column_powers(x, parts, slot, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = top + p.ln(total)
 
 
-def short(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.powers_of(x, columns, 0, 1)
-            out[i * width + k] = top + p.ln(total)
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    top, total = p.powers_of(x, columns, 0, 1)
+    out[i * width + k] = top + p.ln(total)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), short=short, fours=True)

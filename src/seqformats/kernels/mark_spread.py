@@ -10,7 +10,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -20,7 +20,7 @@ def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, wid
             out[row] = value if marks.size == 0 or marks[row] != 0 else 0.0
 
 
-def cuda(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All rows, a thread each."""
     for r in range(gpu.grid(1), at.cum[at.cum.size - 1], gpu.gridsize(1)):
         i, _, row = p.find(at, r)

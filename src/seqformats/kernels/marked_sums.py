@@ -10,7 +10,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -27,7 +27,7 @@ def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi:
         out[3 * i + 2] = squares
 
 
-def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a block each, whose threads share the items."""
     parts = p.natural(gpu.shared.array(128, out.dtype))
     threads, slot = gpu.blockDim.x * gpu.blockDim.y, gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x

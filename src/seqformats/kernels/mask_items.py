@@ -37,7 +37,7 @@ def cpu(
     special: Integers,
     tokens: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -87,7 +87,7 @@ def cuda(
     special: Integers,
     tokens: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a block each, a thread an item; where there are words, the block finds where each item's begins."""
     begun = p.natural(gpu.shared.array(128, at.cum.dtype))

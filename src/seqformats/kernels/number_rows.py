@@ -8,7 +8,7 @@ from .parts import Array, Integers, Layout
 
 
 @p.compiled
-def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, place, length = p.locate(at, u)
@@ -22,7 +22,7 @@ def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: 
                 out[place + p.along(at, t)] = begin + (0 if segments else t)
 
 
-def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:
     """All rows, a thread each."""
     for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, place = p.find(at, r)

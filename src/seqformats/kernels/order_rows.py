@@ -192,8 +192,8 @@ def short(
     x: Array,
     values: Array,
     out: Integers,
-    keys: Integers,  # noqa: ARG001  nothing is kept
-    ids: Integers,  # noqa: ARG001
+    keys: Integers,
+    ids: Integers,
     at: Layout,
     to: Layout,
     bits: int,

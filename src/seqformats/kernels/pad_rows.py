@@ -58,7 +58,7 @@ def cpu(
     write: Layout,
     item: Bytes,
     room: int,
-    runs: int,  # noqa: ARG001  of the grid
+    runs: int,
     row: int,
     lo: int,
     hi: int,

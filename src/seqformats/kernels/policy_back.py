@@ -14,12 +14,12 @@ from .parts.names import gpu
 def cpu(
     dy: Array,
     slopes: Array,
-    like: Array,  # noqa: ARG001  of the device alone
+    like: Array,
     marks: Array,
     dx: Array,
     at: Layout,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -46,7 +46,7 @@ def cpu(
                 dx[row] = float(dy[row]) * float(slopes[row])
 
 
-def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Layout, mean: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Layout, mean: int, width: int) -> None:
     """All units, a block each, whose threads share the steps."""
     parts = p.natural(gpu.shared.array(128, like.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x

@@ -49,7 +49,7 @@ def cpu(
     at: Layout,
     by_row: int,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -95,7 +95,7 @@ def cuda(
     at: Layout,
     by_row: int,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a block each, whose threads share the steps."""
     parts = p.natural(gpu.shared.array(128, how.dtype))

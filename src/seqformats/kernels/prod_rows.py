@@ -61,41 +61,32 @@ def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
     return found
 
 
-def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     Thread y of a column multiplies every so many rows, and the parts are multiplied in pairs.
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        i, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            found = out.dtype.type(1)
-            if k < width:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t, down = p.share_of(length)
-                found = product_of(x, out, columns, t, down)
-            parts[place] = found
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half:
-                    parts[place] *= parts[place + half * gpu.blockDim.x]
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = parts[place]
+    found = out.dtype.type(1)
+    if k < width:
+        t, down = p.share_of(columns.length)
+        found = product_of(x, out, columns, t, down)
+    parts[slot] = found
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half:
+            parts[slot] *= parts[slot + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = parts[slot]
 
 
-def short(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            out[i * width + k] = product_of(x, out, columns, 0, 1)
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    out[i * width + k] = product_of(x, out, columns, 0, 1)
 
 
 KERNEL = p.KernelSpec(

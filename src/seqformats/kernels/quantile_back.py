@@ -33,15 +33,13 @@ def cpu(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width
                 give(x, shares, places, out, columns, q, k)
 
 
-def cuda(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread a column of each."""
+@p.thread_per_column
+def cuda(
+    x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
+) -> None:
     count = shares.size // (at.cum.size - 1)
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            for q in range(i * count, (i + 1) * count):
-                give(x, shares, places, out, columns, q, k)
+    for q in range(i * count, (i + 1) * count):
+        give(x, shares, places, out, columns, q, k)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

@@ -142,7 +142,7 @@ def cuda(
     out: Array,
     places: Integers,
     shares: Array,
-    items: Array,  # noqa: ARG001  nothing is sorted
+    items: Array,
     at: Layout,
     wanted: Constants,
     how: int,

@@ -13,7 +13,7 @@ def cpu(
     doutcome: Array,
     dkl: Array,
     at: Layout,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -29,7 +29,7 @@ def cpu(
                 dkl[row] = scale[0] * float(dy[row]) if marks.size == 0 or marks[row] != 0 else 0.0
 
 
-def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

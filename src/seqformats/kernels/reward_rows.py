@@ -18,7 +18,7 @@ def cpu(
     marks: Array,
     out: Array,
     at: Layout,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -40,7 +40,7 @@ def cpu(
             t -= 1
 
 
-def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

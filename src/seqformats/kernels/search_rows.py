@@ -114,7 +114,7 @@ def cpu(
     at_x: Layout,
     at: Layout,
     mode: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -143,7 +143,7 @@ def cuda(
     at_x: Layout,
     at: Layout,
     mode: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All values, a thread each."""
     right = 0 if mode == 0 or mode == 5 else 1

@@ -21,13 +21,13 @@ def arrange(out: Array, begin: int, length: int, seed: int, i: int) -> None:
 
 
 @p.compiled
-def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
         arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)
 
 
-def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:
     """All sequences, a thread each: where an item goes depends on those before."""
     for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)

@@ -155,28 +155,20 @@ def put_slopes(x: Array, y: Array, out: Array, columns: Columns, share: Any, fou
         t += by
 
 
-def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int
+) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        _, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.column_slopes(x, y, parts, place, k, columns, log)
-            if k < width:
-                put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
+    total = p.column_slopes(x, y, parts, slot, k, columns, log)
+    if k < width:
+        put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
 
 
-def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        _, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.slopes_of(x, y, columns, 0, 1, log)
-            put_slopes(x, y, out, columns, (0, 1), (total, log))
+@p.thread_per_column
+def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    total = p.slopes_of(x, y, columns, 0, 1, log)
+    put_slopes(x, y, out, columns, (0, 1), (total, log))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3), short=short, fours=True)

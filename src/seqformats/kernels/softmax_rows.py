@@ -101,28 +101,18 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
             t += 8 * by
 
 
-def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        _, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.column_powers(x, parts, place, k, columns)
-            if k < width:
-                put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
+    top, total = p.column_powers(x, parts, slot, k, columns)
+    if k < width:
+        put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
 
 
-def short(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        _, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.powers_of(x, columns, 0, 1)
-            put_powers(x, out, columns, 0, 1, (top, total, log))
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    top, total = p.powers_of(x, columns, 0, 1)
+    put_powers(x, out, columns, 0, 1, (top, total, log))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), short=short, fours=True)

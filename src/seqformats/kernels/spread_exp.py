@@ -76,27 +76,21 @@ def put_slopes(x: Array, y: Array, z: Array, out: Array, columns: Columns, place
         t += by
 
 
-def cuda(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        i, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            found = p.column_powers(y, parts, place, k, columns)
-            if k < width:
-                put_slopes(x, y, z, out, columns, i * width + k, (gpu.threadIdx.y, gpu.blockDim.y), found)
+    found = p.column_powers(y, parts, slot, k, columns)
+    if k < width:
+        put_slopes(x, y, z, out, columns, i * width + k, (gpu.threadIdx.y, gpu.blockDim.y), found)
 
 
-def short(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            put_slopes(x, y, z, out, columns, i * width + k, (0, 1), p.powers_of(y, columns, 0, 1))
+@p.thread_per_column
+def short(
+    x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
+) -> None:
+    put_slopes(x, y, z, out, columns, i * width + k, (0, 1), p.powers_of(y, columns, 0, 1))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 4), short=short)

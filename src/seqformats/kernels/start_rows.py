@@ -18,7 +18,7 @@ def differ(a: Item, b: Item, nans: int) -> Any:
 
 
 @p.compiled
-def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  see above
+def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     rows, flags = p.pointer(x), p.pointer(out)
     if columns == 1 and at.step == 1 and at.stride < 0 and hi != lo:  # one after the other
@@ -49,7 +49,7 @@ def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, l
             last = here
 
 
-def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:  # noqa: ARG001  see above
+def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:
     """All rows, a thread each."""
     for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         _, t, here = p.find(at, r)

@@ -32,17 +32,13 @@ def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi:
             parts[i * width + k] = blocks + total
 
 
-def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int) -> None:
+@p.block_per_sequence(step="1")
+def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
     """All pieces, a block each; see `sum_rows` for its threads."""
     fours = p.natural(gpu.shared.array(128, out.dtype))
-    for i in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        _, first, length = p.locate(at, i)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = p.column_sum(x, fours, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                parts[i * width + k] = total
+    total = p.column_sum(x, fours, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        parts[i * width + k] = total
 
 
 _IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)

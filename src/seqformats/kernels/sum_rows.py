@@ -34,29 +34,21 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
             p.total_columns(given, columns, i * width, k, width)
 
 
-def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     The order of summation is that of the CPU, and so is the sum, bit for bit.
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        i, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.column_sum(x, parts, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                p.put_total(out, i * width + k, total, length, mode)
+    total = p.column_sum(x, parts, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        p.put_total(out, i * width + k, total, columns.length, mode)
 
 
-def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, first, length = p.locate(at, u)
-        for k in range(p.first_column(), width, p.columns_of_grid()):
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            p.put_total(out, i * width + k, p.short_sum(x, out, columns), length, mode)
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    p.put_total(out, i * width + k, p.short_sum(x, out, columns), columns.length, mode)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (*p.SUMS, *p.MEANS), p.STREAMS, short, fours=True)

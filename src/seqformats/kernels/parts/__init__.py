@@ -115,7 +115,7 @@ from .device import (
     units_of_grid,
     word_of_line,
 )
-from .drivers import by_columns, columns_of
+from .drivers import block_per_sequence, by_columns, columns_of, thread_per_column
 from .edits import (
     are_small,
     fill_table,

@@ -31,7 +31,8 @@ def without_counts(function: Callable[..., Any]) -> CodeType:
         return code
     ast.increment_lineno(ast.fix_missing_locations(module), code.co_firstlineno - 1)
     made = compile(module, code.co_filename, "exec", dont_inherit=True)
-    return next(one for one in made.co_consts if isinstance(one, CodeType) and one.co_name == code.co_name)
+    found = next(one for one in made.co_consts if isinstance(one, CodeType) and one.co_name == code.co_name)
+    return found.replace(co_argcount=code.co_argcount, co_kwonlyargcount=code.co_kwonlyargcount)
 
 
 class _Loops(ast.NodeTransformer):
