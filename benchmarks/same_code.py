@@ -30,9 +30,9 @@ def machine_code(found):
 
 
 def plain(ptx):
-    """PTX in which each long name is the number of its first place."""
+    """PTX in which each long name is the number of its first place, without what Numba keeps for a function."""
     names = {}
-    ptx = re.sub(r"//.*", "", ptx)
+    ptx = re.sub(r"//.*|\.common \.global \.align 8 \.u64 \S+;\n", "", ptx)
     found = re.sub(r"_cudapy_smem_\d+|[\w$]{24,}", lambda m: names.setdefault(m.group(), f"name{len(names)}"), ptx)
     return found.encode()
 

@@ -9,14 +9,14 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
+def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
     """All of them, in one unit."""
     out[0] = 0
     for i in range(x.size):
         out[i + 1] = out[i] + x[i]
 
 
-def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
+def cuda(x: Array, out: Array, width: int) -> None:
     """One block, of which each thread takes eight lengths at a time; they are added up by doubling.
 
     See Hillis and Steele, "Data parallel algorithms", 1986.
@@ -27,8 +27,7 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
     before = out.dtype.type(0)
     if gpu.blockIdx.x == 0 and me == 0:
         out[0] = before
-    begin = 0
-    while begin < size:
+    for begin in range(0, size, 8 * threads):
         first = begin + 8 * me
         end = min(first + 8, size)
         own = out.dtype.type(0)
@@ -49,7 +48,6 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
             out[i + 1] = offset
         before += sums[threads - 1]
         gpu.syncthreads()  # before the memory is used again
-        begin += 8 * threads
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))

@@ -9,7 +9,6 @@ import math
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -29,10 +28,8 @@ def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, width
 
 def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, width: int) -> None:
     """All sequences, a thread a column of each; sixteen pieces are on their way at a time."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
-        k = p.first_column()
-        while k < width:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total = x.dtype.type(0)
             place, end = pieces[i] * width + k, pieces[i + 1] * width
             while place + 15 * width < end:
@@ -45,8 +42,6 @@ def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, widt
                 total += x[place]
                 place += width
             p.put_total(out, i * width + k, total, rows[i + 1] - rows[i], mode)
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 _IN_WIDE = tuple(("f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)

@@ -8,7 +8,6 @@ import math
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -28,8 +27,7 @@ def cpu(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers, 
 
 def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers, width: int) -> None:
     """All sequences, a thread a column of each; eight pieces are on their way at a time."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         first, end = pieces[i] * width, pieces[i + 1] * width
         k = p.first_column()
         while k < width and first < end:
@@ -63,7 +61,6 @@ def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers,
             found = total.dtype.type(powers)
             total[i * width + k] = found + (found - found)
             k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 4))

@@ -7,7 +7,6 @@ order, float32 in the float64 of `out`.
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.compiled
@@ -25,15 +24,11 @@ def cpu(x: Array, out: Array, at: Layout, cum: Integers, places: Integers, width
 
 def cuda(x: Array, out: Array, at: Layout, cum: Integers, places: Integers, width: int) -> None:
     """All sequences, a thread a column of each, so that rows are added in their order."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         _, first, _ = p.locate(at, i)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             for r in range(cum[i], cum[i + 1]):
                 out[(first + places[r]) * width + k] += p.wide(x[r * width + k])
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", "f8"), ("f8", "f8")))

@@ -10,29 +10,9 @@ which is that of its reward, and of all rewards behind it that belong to it.
 
 from typing import NamedTuple
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_least,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    lane_of,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    store,
-    unknown,
-    with_lane,
-)
-from .parts.device import first_unit, units_of_grid
-from .parts.names import gpu, item_in, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
 class Run(NamedTuple):
@@ -57,53 +37,53 @@ class Run(NamedTuple):
     by_row: int
 
 
-@in_lanes
+@p.in_lanes
 def differentiate(run: Run, u: int, count: int) -> None:
     """Go through the sequences of so many units, a lane each, as `advantage_rows` does."""
-    one, zero, unit = unknown(1), each(run.gamma, 0.0, count), each(run.gamma, 1.0, count)
+    one, zero, unit = p.unknown(1), p.each(run.gamma, 0.0, count), p.each(run.gamma, 1.0, count)
     lengths, factor, decay = zero, zero, zero
     longest, begin, uneven = 0, 0, count > 1
     for k in range(count):
-        i, first, length = locate(run.at, u + k)
-        begin, longest = first - k, at_least(length, longest)
+        i, first, length = p.locate(run.at, u + k)
+        begin, longest = first - k, p.at_least(length, longest)
         discount = run.gamma[i if run.discounts else 0]
-        lengths, factor = with_lane(lengths, k, float(length)), with_lane(factor, k, discount)
-        decay = with_lane(decay, k, discount * run.lam[i if run.decays else 0])
+        lengths, factor = p.with_lane(lengths, k, float(length)), p.with_lane(factor, k, discount)
+        decay = p.with_lane(decay, k, discount * run.lam[i if run.decays else 0])
     g, last = zero, zero
     t = 0
     while t < longest:
-        row = begin + along(run.at, t)
-        time = each(run.gamma, float(t), count)
-        whole = load(run.dreturns, row, count, run.gamma) if run.valued else zero
-        found = load(run.dadvantages, row, count, run.gamma) + whole + decay * g
+        row = begin + p.along(run.at, t)
+        time = p.each(run.gamma, float(t), count)
+        whole = p.load(run.dreturns, row, count, run.gamma) if run.valued else zero
+        found = p.load(run.dadvantages, row, count, run.gamma) + whole + decay * g
         value = whole - found + factor * g
         if run.masked:
-            is_step = nonzero(load(run.marks, row, count, run.gamma))
-            found, value = choose(is_step, found, g), choose(is_step, value, zero)
+            is_step = p.nonzero(p.load(run.marks, row, count, run.gamma))
+            found, value = p.choose(is_step, found, g), p.choose(is_step, value, zero)
         if uneven:
             is_there = time < lengths
-            found, value = choose(is_there, found, zero), choose(is_there, value, zero)
+            found, value = p.choose(is_there, found, zero), p.choose(is_there, value, zero)
         g = found
-        store(run.drewards, row, g)
+        p.store(run.drewards, row, g)
         if run.valued:
-            store(run.dvalues, row, value)
+            p.store(run.dvalues, row, value)
         if uneven or run.ending or t + 1 == longest:
             stops = time == lengths - unit
-            last = choose(stops, factor * g, last)
+            last = p.choose(stops, factor * g, last)
             if run.ending:
-                stops = stops | nonzero(load(run.ends, row, count, run.gamma))
+                stops = stops | p.nonzero(p.load(run.ends, row, count, run.gamma))
             if run.asked and run.by_row != 0:
-                store(run.dafter, row, choose(stops, factor * g, zero))
-            g = choose(stops, zero, g)
+                p.store(run.dafter, row, p.choose(stops, factor * g, zero))
+            g = p.choose(stops, zero, g)
         t += one
     if run.asked and run.by_row == 0:
         for k in range(count):
-            i, _, length = locate(run.at, u + k)
+            i, _, length = p.locate(run.at, u + k)
             if length > 0:
-                run.dafter[i] = lane_of(last, k)
+                run.dafter[i] = p.lane_of(last, k)
 
 
-@compiled
+@p.compiled
 def cpu(
     dadvantages: Array,
     dreturns: Array,
@@ -116,22 +96,22 @@ def cpu(
     dafter: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; columns of a rectangle 16 at a time, so that lines of a cache are used whole."""
     run = Run(
-        pointer(dadvantages),
-        pointer(dreturns),
-        pointer(gamma),
-        pointer(lam),
-        pointer(marks),
-        pointer(ends),
-        pointer(drewards),
-        pointer(dvalues),
-        pointer(dafter),
-        pointer(at),
+        p.pointer(dadvantages),
+        p.pointer(dreturns),
+        p.pointer(gamma),
+        p.pointer(lam),
+        p.pointer(marks),
+        p.pointer(ends),
+        p.pointer(drewards),
+        p.pointer(dvalues),
+        p.pointer(dafter),
+        p.pointer(at),
         int(marks.size > 0),
         int(ends.size > 0),
         int(dvalues.size > 0),
@@ -162,34 +142,30 @@ def cuda(
     dafter: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a thread each."""
-    u = first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
+        i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]
         decay = discount * lam[i if lam.size > 1 else 0]
-        g = zero_in(gamma)
-        t = 0 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else length
-        while t < length:
-            row = first + along(at, t)
-            before, value = g, zero_in(gamma)
+        g = p.zero_in(gamma)
+        for t in range(0 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else length, length, 1):
+            row = first + p.along(at, t)
+            before, value = g, p.zero_in(gamma)
             if marks.size == 0 or marks[row] != 0:
-                whole = number_in(gamma, dreturns[row]) if dvalues.size != 0 else zero_in(gamma)
-                g = number_in(gamma, dadvantages[row]) + whole + times(decay, before)
+                whole = p.number_in(gamma, dreturns[row]) if dvalues.size != 0 else p.zero_in(gamma)
+                g = p.number_in(gamma, dadvantages[row]) + whole + times(decay, before)
                 value = whole - g + times(discount, before)
-            drewards[row] = item_in(drewards, g)
+            drewards[row] = p.item_in(drewards, g)
             if dvalues.size != 0:
-                dvalues[row] = item_in(dvalues, value)
+                dvalues[row] = p.item_in(dvalues, value)
             if t == length - 1 or (ends.size != 0 and ends[row] != 0):
                 if dafter.size != 0 and (by_row != 0 or t == length - 1):
-                    dafter[row if by_row != 0 else i] = item_in(dafter, discount * g)
-                g = zero_in(gamma)
-            t += 1
-        u += units_of_grid()
+                    dafter[row if by_row != 0 else i] = p.item_in(dafter, discount * g)
+                g = p.zero_in(gamma)
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind, kind, "f8", "f8", "u1", "u1", kind, kind, kind) for kind in FLOATS)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "units", tuple((kind, kind, "f8", "f8", "u1", "u1", kind, kind, kind) for kind in p.FLOATS)
 )

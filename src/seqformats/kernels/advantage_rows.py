@@ -15,28 +15,9 @@ lam * advantage``, and a return is an advantage plus the value.  Reference: Schu
 
 from typing import NamedTuple
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_least,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    store,
-    unknown,
-    with_lane,
-)
-from .parts.device import first_unit, units_of_grid
-from .parts.names import gpu, item_in, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
 class Run(NamedTuple):
@@ -61,56 +42,58 @@ class Run(NamedTuple):
     by_row: int
 
 
-@in_lanes
+@p.in_lanes
 def estimate(run: Run, u: int, count: int) -> None:
     """Go through the sequences of so many units, a lane each; no jump depends on their items.
 
     Several are columns of one rectangle, whose rows lie side by side.  Their padding is written as 0.
     """
-    one, zero, uneven = unknown(1), each(run.gamma, 0.0, count), count > 1
+    one, zero, uneven = p.unknown(1), p.each(run.gamma, 0.0, count), count > 1
     lengths, factor, decay, following = zero, zero, zero, zero
     longest, begin = 0, 0
     for k in range(count):
-        i, first, length = locate(run.at, u + k)
-        begin, longest = first - k, at_least(length, longest)
+        i, first, length = p.locate(run.at, u + k)
+        begin, longest = first - k, p.at_least(length, longest)
         discount = run.gamma[i if run.discounts else 0]
-        lengths, factor = with_lane(lengths, k, float(length)), with_lane(factor, k, discount)
-        decay = with_lane(decay, k, discount * run.lam[i if run.decays else 0])
+        lengths, factor = p.with_lane(lengths, k, float(length)), p.with_lane(factor, k, discount)
+        decay = p.with_lane(decay, k, discount * run.lam[i if run.decays else 0])
         if run.known and length > 0:
-            place = first + along(run.at, length - 1) if run.by_row != 0 else i
-            following = with_lane(following, k, run.after[place])
+            place = first + p.along(run.at, length - 1) if run.by_row != 0 else i
+            following = p.with_lane(following, k, run.after[place])
     advantage, strays = zero, zero
     t = longest - 1
     while t >= 0:
-        row = begin + along(run.at, t)
-        time = each(run.gamma, float(t), count)
+        row = begin + p.along(run.at, t)
+        time = p.each(run.gamma, float(t), count)
         if run.ending:
-            stops = nonzero(load(run.ends, row, count, run.gamma)) & (time < lengths - each(run.gamma, 1.0, count))
-            value = load(run.after, row, count, run.gamma) if run.known and run.by_row != 0 else zero
-            advantage, strays = choose(stops, zero, advantage), choose(stops, zero, strays)
-            following = choose(stops, value, following)
-        reward = load(run.rewards, row, count, run.gamma) + strays
-        value = load(run.values, row, count, run.gamma) if run.valued else zero
+            stops = p.nonzero(p.load(run.ends, row, count, run.gamma)) & (
+                time < lengths - p.each(run.gamma, 1.0, count)
+            )
+            value = p.load(run.after, row, count, run.gamma) if run.known and run.by_row != 0 else zero
+            advantage, strays = p.choose(stops, zero, advantage), p.choose(stops, zero, strays)
+            following = p.choose(stops, value, following)
+        reward = p.load(run.rewards, row, count, run.gamma) + strays
+        value = p.load(run.values, row, count, run.gamma) if run.valued else zero
         found = (reward + factor * following - value) + decay * advantage
         total = found + value
         if run.masked or uneven:
             is_there = time < lengths
             is_step = is_there
             if run.masked:
-                is_step = nonzero(load(run.marks, row, count, run.gamma)) & is_there
-            advantage = choose(is_step, found, advantage)
-            following = choose(is_step, value, following)
-            strays = choose(is_step, zero, choose(is_there, reward, zero))
-            found, total = choose(is_step, found, zero), choose(is_step, total, zero)
+                is_step = p.nonzero(p.load(run.marks, row, count, run.gamma)) & is_there
+            advantage = p.choose(is_step, found, advantage)
+            following = p.choose(is_step, value, following)
+            strays = p.choose(is_step, zero, p.choose(is_there, reward, zero))
+            found, total = p.choose(is_step, found, zero), p.choose(is_step, total, zero)
         else:
             advantage, following = found, value
-        store(run.advantages, row, found)
+        p.store(run.advantages, row, found)
         if run.valued:
-            store(run.returns, row, total)
+            p.store(run.returns, row, total)
         t -= one
 
 
-@compiled
+@p.compiled
 def cpu(
     rewards: Array,
     values: Array,
@@ -123,22 +106,22 @@ def cpu(
     returns: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; columns of a rectangle 16 at a time, so that lines of a cache are used whole."""
     run = Run(
-        pointer(rewards),
-        pointer(values),
-        pointer(gamma),
-        pointer(lam),
-        pointer(marks),
-        pointer(ends),
-        pointer(after),
-        pointer(advantages),
-        pointer(returns),
-        pointer(at),
+        p.pointer(rewards),
+        p.pointer(values),
+        p.pointer(gamma),
+        p.pointer(lam),
+        p.pointer(marks),
+        p.pointer(ends),
+        p.pointer(after),
+        p.pointer(advantages),
+        p.pointer(returns),
+        p.pointer(at),
         int(marks.size > 0),
         int(ends.size > 0),
         int(values.size > 0),
@@ -169,39 +152,37 @@ def cuda(
     returns: Array,
     at: Layout,
     by_row: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a thread each."""
-    u = first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
+        i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]
         decay = discount * lam[i if lam.size > 1 else 0]
-        advantage, strays, following = zero_in(gamma), zero_in(gamma), zero_in(gamma)
+        advantage, strays, following = p.zero_in(gamma), p.zero_in(gamma), p.zero_in(gamma)
         if after.size != 0 and length > 0:
-            following = number_in(gamma, after[first + along(at, length - 1) if by_row != 0 else i])
+            following = p.number_in(gamma, after[first + p.along(at, length - 1) if by_row != 0 else i])
         t = length - 1 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else -1
         while t >= 0:
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if ends.size != 0 and ends[row] != 0 and t != length - 1:
-                advantage, strays, following = zero_in(gamma), zero_in(gamma), zero_in(gamma)
+                advantage, strays, following = p.zero_in(gamma), p.zero_in(gamma), p.zero_in(gamma)
                 if after.size != 0 and by_row != 0:
-                    following = number_in(gamma, after[row])
-            reward = number_in(gamma, rewards[row]) + strays
-            made, total = zero_in(gamma), zero_in(gamma)
+                    following = p.number_in(gamma, after[row])
+            reward = p.number_in(gamma, rewards[row]) + strays
+            made, total = p.zero_in(gamma), p.zero_in(gamma)
             strays = reward
             if marks.size == 0 or marks[row] != 0:
-                value = number_in(gamma, values[row]) if values.size != 0 else zero_in(gamma)
+                value = p.number_in(gamma, values[row]) if values.size != 0 else p.zero_in(gamma)
                 advantage = (reward + times(discount, following) - value) + times(decay, advantage)
-                following, strays = value, zero_in(gamma)
+                following, strays = value, p.zero_in(gamma)
                 made, total = advantage, advantage + value
-            advantages[row] = item_in(advantages, made)
+            advantages[row] = p.item_in(advantages, made)
             if values.size != 0:
-                returns[row] = item_in(returns, total)
+                returns[row] = p.item_in(returns, total)
             t -= 1
-        u += units_of_grid()
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind, kind, "f8", "f8", "u1", "u1", kind, kind, kind) for kind in FLOATS)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "units", tuple((kind, kind, "f8", "f8", "u1", "u1", kind, kind, kind) for kind in p.FLOATS)
 )

@@ -8,54 +8,36 @@ there are long sequences, see `SHORT`.  On the CPU columns are sorted in ``items
 
 from typing import Any
 
-from .parts import (
-    CALCULATES,
-    NUMBERS,
-    Array,
-    Columns,
-    KernelSpec,
-    Layout,
-    alike,
-    compiled,
-    item_at,
-    locate,
-    numbers_of,
-    pointer,
-    put_in_order,
-    room,
-    shared,
-    sort_columns,
-)
-from .parts.columns import some_of
-from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from . import parts as p
+from .parts import Array, Columns, Layout
 
 
-@shared
+@p.shared
 def are_equal(value: Any, other: Any) -> Any:
     """Tell whether both are the same number, or NaN."""
     return other == value or (other != other and value != value)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     out: Array,
     items: Array,
     at: Layout,
     mode: int,
-    in_order: int,  # noqa: ARG001  columns are sorted here
+    in_order: int,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    rows, found, column = pointer(x), pointer(out), pointer(items)
-    at = pointer(at)
-    stack = room(at.cum)
+    rows, found, column = p.pointer(x), p.pointer(out), p.pointer(items)
+    at = p.pointer(at)
+    stack = p.room(at.cum)
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         begin = at.cum[i] * width
-        side_by_side = sort_columns(rows, column, Columns(first * width, length, width, at.steps, at.step), begin)
+        side_by_side = p.sort_columns(rows, column, Columns(first * width, length, width, at.steps, at.step), begin)
         for k in range(width):
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if side_by_side:
@@ -64,8 +46,8 @@ def cpu(
                     there -= 1
             else:
                 lead, by = begin + k * length, 1
-                there = numbers_of(rows, column, columns, lead)
-                put_in_order(column, lead, lead + there, stack)
+                there = p.numbers_of(rows, column, columns, lead)
+                p.put_in_order(column, lead, lead + there, stack)
             different, most, best = 0, 0, lead
             a = 0
             while a < there:
@@ -83,50 +65,50 @@ def cpu(
                 found[place] = 0
             else:  # the first of them, since zeros have signs
                 t = 0
-                value = rows[item_at(columns, t)]
+                value = rows[p.item_at(columns, t)]
                 while value == value if missing > most else value != column[best]:
                     t += 1
-                    value = rows[item_at(columns, t)]
+                    value = rows[p.item_at(columns, t)]
                 found[place] = value
 
 
-@shared
+@p.shared
 def equal_to(x: Array, columns: Columns, lo: int, hi: int, four: Any) -> Any:
     """To how many of some items each of four is equal."""
     a, b, c, d = four
-    p = q = r = s = 0
+    o = q = r = s = 0
     for t in range(lo, hi):
-        other = x[item_at(columns, t)]
-        p += are_equal(a, other)
+        other = x[p.item_at(columns, t)]
+        o += are_equal(a, other)
         q += are_equal(b, other)
         r += are_equal(c, other)
         s += are_equal(d, other)
-    return p, q, r, s
+    return o, q, r, s
 
 
-@shared
+@p.shared
 def more_alike(x: Array, columns: Columns, found: Any, value: Any, before: int, many: int, t: int) -> Any:
     """Update what `most_alike` has found with item t, equal to so many before it, and to so many from it on."""
     different, most, best = found
     if before == 0:
         different += 1
-        top = x[item_at(columns, best)]
+        top = x[p.item_at(columns, best)]
         if many > most or (many == most and (value < top or (top != top and value == value))):
             most, best = many, t
     return different, most, best
 
 
-@shared
+@p.shared
 def most_alike(x: Array, columns: Columns) -> Any:
     """Count the different items of a column, and find the one that is there most often, of several the least."""
     found = 0, 0, 0
     t = 0
     while t < columns.length:
         # what is behind the end is equal to the first of the four, and so it counts for nothing
-        a, b, c, d = four = some_of(x, columns, t, 1, x[item_at(columns, t)])
+        a, b, c, d = four = p.some_of(x, columns, t, 1, x[p.item_at(columns, t)])
         e, f, g, h = equal_to(x, columns, 0, t, four)
-        p, q, r, s = equal_to(x, columns, t, columns.length, four)
-        found = more_alike(x, columns, found, a, e, p, t)
+        o, q, r, s = equal_to(x, columns, t, columns.length, four)
+        found = more_alike(x, columns, found, a, e, o, t)
         found = more_alike(x, columns, found, b, f + are_equal(a, b), q, t + 1)
         found = more_alike(x, columns, found, c, g + are_equal(a, c) + are_equal(b, c), r, t + 2)
         found = more_alike(x, columns, found, d, h + are_equal(a, d) + are_equal(b, d) + are_equal(c, d), s, t + 3)
@@ -135,12 +117,12 @@ def most_alike(x: Array, columns: Columns) -> Any:
     return different, best
 
 
-@shared
+@p.shared
 def most_alike_in_order(x: Array, columns: Columns) -> Any:
     """Find what `most_alike` does in a column in order."""
     different, most, best, begin = 0, 0, 0, 0
     for t in range(columns.length):
-        if t == 0 or not are_equal(x[item_at(columns, t - 1)], x[item_at(columns, t)]):
+        if t == 0 or not are_equal(x[p.item_at(columns, t - 1)], x[p.item_at(columns, t)]):
             different += 1
             begin = t
         if t - begin >= most:
@@ -151,29 +133,29 @@ def most_alike_in_order(x: Array, columns: Columns) -> Any:
 def cuda(
     x: Array,
     out: Array,
-    items: Array,  # noqa: ARG001  nothing is sorted
+    items: Array,
     at: Layout,
     mode: int,
     in_order: int,
     width: int,
 ) -> None:
     """All units, a thread a column of each, which compares each item with all others if they are in no order."""
-    u = first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        k = first_column()
-        while k < width:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
+        i, first, length = p.locate(at, u)
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             different, best = most_alike_in_order(x, columns) if in_order != 0 else most_alike(x, columns)
             out[place] = 0
             if mode == 0:
                 out[place] = different
             elif length != 0:
-                out[place] = x[item_at(columns, best)]
-            k += columns_of_grid()
-        u += units_of_grid()
+                out[place] = x[p.item_at(columns, best)]
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", (*((kind, "i8", kind) for kind in NUMBERS if kind != "i8"), *alike(NUMBERS, 3))
+KERNEL = p.KernelSpec(
+    cpu,
+    cuda,
+    p.CALCULATES,
+    "units",
+    (*((kind, "i8", kind) for kind in p.NUMBERS if kind != "i8"), *p.alike(p.NUMBERS, 3)),
 )

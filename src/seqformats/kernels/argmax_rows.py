@@ -83,54 +83,38 @@ def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> 
     return first_one_way(x, columns, t, by, 0)
 
 
-def cuda(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     values = p.natural(gpu.shared.array(128, x.dtype))
     places = p.natural(gpu.shared.array(128, out.dtype))
-    own = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            places[own] = -1
-            if k < width and length != 0:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                best, where = first_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
-                values[own] = best
-                places[own] = where
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half and length != 0 and k < width:
-                    other = own + half * gpu.blockDim.x
-                    a, b = values[own], values[other]
-                    if p.beyond(b, a, least) or (places[other] < places[own] and not p.beyond(a, b, least)):
-                        values[own] = b
-                        places[own] = places[other]
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = places[own]
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    places[slot] = -1
+    if k < width and columns.length != 0:
+        best, where = first_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
+        values[slot] = best
+        places[slot] = where
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half and columns.length != 0 and k < width:
+            other = slot + half * gpu.blockDim.x
+            a, b = values[slot], values[other]
+            if p.beyond(b, a, least) or (places[other] < places[slot] and not p.beyond(a, b, least)):
+                values[slot] = b
+                places[slot] = places[other]
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = places[slot]
 
 
-def short(x: Array, out: Integers, at: Layout, least: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            where = -1
-            if length != 0:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                _, where = first_of_column(x, columns, 0, 1, least)
-            out[i * width + k] = where
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    where = -1
+    if columns.length != 0:
+        _, where = first_of_column(x, columns, 0, 1, least)
+    out[i * width + k] = where
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind,) for kind in p.NUMBERS), short=short)

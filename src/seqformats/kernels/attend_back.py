@@ -244,10 +244,10 @@ def cuda(
     given: Answered,
     terms: ScoreTerms,
     made: AttentionSlopes,
-    scratch: Array,  # noqa: ARG001  of the host
+    scratch: Array,
     at: AttentionPlaces,
     reach: AttentionReach,
-    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    jobs: AttentionJobs,
     sizes: AttentionSizes,
     width: int,
 ) -> None:
@@ -259,8 +259,7 @@ def cuda(
     n = at.q.cum.size - 1
     groups, share, deep, wide = sizes
     factor = terms.factors.numbers[0]
-    r = gpu.blockIdx.x
-    while r < at.q.cum[n]:
+    for r in range(gpu.blockIdx.x, at.q.cum[n], gpu.gridDim.x):
         i, t, row = p.find(at.q, r)
         _, row_k, length = p.locate(at.k, at.units[n + i])
         _, row_v, _ = p.locate(at.v, at.units[2 * n + i])
@@ -279,8 +278,7 @@ def cuda(
                 ):  # the same turns for the whole block, which waits for each other below
                     total, far = q.dtype.type(0), q.dtype.type(0)
                     c = column + me
-                    block = start
-                    while block < stop:
+                    for block in range(start, stop, threads):
                         j = block + me
                         if j < stop:
                             parts[me] = q.dtype.type(0)
@@ -300,7 +298,6 @@ def cuda(
                                     a = (row_k + p.along(at.k, block + b)) * groups + group
                                     total += parts[b] * k[a * deep + c]
                         gpu.syncthreads()
-                        block += threads
                     if c < deep:
                         made.q[head * deep + c] = total * factor
                     if made.sinks.size != 0 and column == 0 and me == 0 and kept[2 * head + 1] != 0:
@@ -316,9 +313,7 @@ def cuda(
                         gpu.syncthreads()
                     column += threads
                 head += 1
-        r += gpu.gridDim.x
-    r = gpu.blockIdx.x
-    while r < at.k.cum[n]:
+    for r in range(gpu.blockIdx.x, at.k.cum[n], gpu.gridDim.x):
         i, j, row_k = p.find(at.k, r)
         _, row, length = p.locate(at.q, at.units[i])
         _, row_v, _ = p.locate(at.v, at.units[2 * n + i])
@@ -334,8 +329,7 @@ def cuda(
             while column < deep + wide:  # those of dk, and from `deep` on those of dv
                 total = q.dtype.type(0)
                 c = column + me
-                block = start
-                while block < stop:
+                for block in range(start, stop, threads):
                     for shared_by in range(share):
                         t = block + me
                         head = group * share + shared_by
@@ -364,18 +358,16 @@ def cuda(
                                 elif c < deep + wide:
                                     total += parts[b] * dy[a * wide + c - deep]
                         gpu.syncthreads()
-                    block += threads
                 if column < deep:
                     if c < deep:
                         made.k[own * deep + c] = total * factor
                 elif c < deep + wide:
                     made.v[other * wide + c - deep] = total
                 column = deep if column < deep <= column + threads else column + threads
-        r += gpu.gridDim.x
     if terms.form != 1 or made.bias.size == 0:
         return
-    r = gpu.blockIdx.x
-    while r < width * terms.rows:  # a query of a head in the table, of all sequences that are so long
+    # a query of a head in the table, of all sequences that are so long
+    for r in range(gpu.blockIdx.x, width * terms.rows, gpu.gridDim.x):
         head = r // terms.rows
         t = r - head * terms.rows
         group = head // share
@@ -397,7 +389,6 @@ def cuda(
                     total += power * (change - p.dot(y, a * wide, dy, a * wide, wide))
             made.bias[r * terms.columns + j] = total
             j += threads
-        r += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 15))

@@ -249,10 +249,10 @@ def cuda(
     given: Attended,
     terms: ScoreTerms,
     made: Attention,
-    scratch: Array,  # noqa: ARG001  of the host
+    scratch: Array,
     at: AttentionPlaces,
     reach: AttentionReach,
-    jobs: AttentionJobs,  # noqa: ARG001  of the host
+    jobs: AttentionJobs,
     sizes: AttentionSizes,
     width: int,
 ) -> None:
@@ -264,8 +264,7 @@ def cuda(
     threads = gpu.blockDim.x
     n = at.q.cum.size - 1
     groups, share, deep, wide = sizes
-    r = gpu.blockIdx.x
-    while r < at.q.cum[n]:
+    for r in range(gpu.blockIdx.x, at.q.cum[n], gpu.gridDim.x):
         i, t, row = p.find(at.q, r)
         _, row_k, length = p.locate(at.k, at.units[n + i])
         _, row_v, _ = p.locate(at.v, at.units[2 * n + i])
@@ -299,13 +298,12 @@ def cuda(
                     top = terms.sinks[head]
                 if top == q.dtype.type(-math.inf):
                     top = q.dtype.type(0)
-                column = 0
-                while column < wide:  # the same turns for the whole block, which waits for each other below
+                # the same turns for the whole block, which waits for each other below
+                for column in range(0, wide, threads):
                     total = q.dtype.type(0)
                     value = q.dtype.type(0)
                     c = column + me
-                    block = start
-                    while block < stop:
+                    for block in range(start, stop, threads):
                         j = block + me
                         if j < stop:
                             a = ((row_k + p.along(at.k, j)) * groups + group) * deep
@@ -322,7 +320,6 @@ def cuda(
                                     a = ((row_v + p.along(at.v, block + b)) * groups + group) * wide
                                     value += weights[b] * v[a + c]
                         gpu.syncthreads()
-                        block += threads
                     nothing = total == 0
                     if terms.sunk != 0:
                         total += p.exp(terms.sinks[head] - top)
@@ -332,9 +329,7 @@ def cuda(
                         kept[2 * (row * width + head)] = q.dtype.type(0) if nothing else top
                         one = q.dtype.type(1)
                         kept[2 * (row * width + head) + 1] = q.dtype.type(0) if nothing else one / total
-                    column += threads
                 head += 1
-        r += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 9))

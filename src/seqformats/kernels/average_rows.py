@@ -15,27 +15,9 @@ Chunks of `chunk` rows hand on their states as those of `recurrence_rows` do.
 
 from typing import Any, NamedTuple
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_most,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-from .parts.names import gpu, item_in, natural, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
 class Run(NamedTuple):
@@ -54,57 +36,57 @@ class Run(NamedTuple):
     masked: int
 
 
-@in_lanes
+@p.in_lanes
 def go_on(run: Run, t: int, rows: int, state: Any, back: int, count: int) -> Any:
     """Go over a chunk of some columns; three chains of operations, which do not wait for each other."""
-    one = unknown(1)
+    one = p.unknown(1)
     by = 1 - 2 * back
-    zero, unit = each(run.weights, 0.0, count), each(run.weights, 1.0, count)
-    factor = each(run.weights, run.weights[0], count)
+    zero, unit = p.each(run.weights, 0.0, count), p.each(run.weights, 1.0, count)
+    factor = p.each(run.weights, run.weights[0], count)
     alone, product = zero, unit
     while rows > 0:
-        row = run.first + along(run.at, t)
+        row = run.first + p.along(run.at, t)
         place = row * run.width + run.k
-        counts, rank = nonzero(unit), t + 1
+        counts, rank = p.nonzero(unit), t + 1
         if run.masked != 0:  # chosen without a jump, which marks in no order would mislead
-            counts = nonzero(each(run.weights, float(run.marks[row]), count))
+            counts = p.nonzero(p.each(run.weights, float(run.marks[row]), count))
             rank = int(run.ranks[row])
-        rank = at_most(rank, run.last)
-        item = each(run.weights, run.weights[1 + rank], count) * load(run.x, place, count, run.weights)
-        weight = each(run.weights, run.weights[2 + run.last + rank], count)
+        rank = p.at_most(rank, run.last)
+        item = p.each(run.weights, run.weights[1 + rank], count) * p.load(run.x, place, count, run.weights)
+        weight = p.each(run.weights, run.weights[2 + run.last + rank], count)
         if back != 0:
             state = state + item  # not in place, since lanes may be arrays that have other names too
             alone = alone + item
-            store(run.out, place, choose(counts, weight * state, zero))
-            state = choose(counts, factor * state, state)
-            alone = choose(counts, factor * alone, alone)
+            p.store(run.out, place, p.choose(counts, weight * state, zero))
+            state = p.choose(counts, factor * state, state)
+            alone = p.choose(counts, factor * alone, alone)
         else:
-            state = choose(counts, factor * state + item, state)
-            alone = choose(counts, factor * alone + item, alone)
-            store(run.out, place, weight * state)
-        product = choose(counts, factor * product, product)
+            state = p.choose(counts, factor * state + item, state)
+            alone = p.choose(counts, factor * alone + item, alone)
+            p.store(run.out, place, weight * state)
+        product = p.choose(counts, factor * product, product)
         t += by
         rows -= one
     return state, alone, product
 
 
-@in_lanes
+@p.in_lanes
 def average(run: Run, length: int, back: int, chunk: int, count: int) -> None:
     """Go through some columns of a sequence, chunk by chunk."""
-    state = each(run.weights, 0.0, count)
+    state = p.each(run.weights, 0.0, count)
     begin = 0
     if back != 0 and length > 0:  # the last chunk comes first, and may be short
         begin = (length - 1) // chunk * chunk
     left = length
     while left > 0:
-        rows = at_most(length - begin, chunk)
+        rows = p.at_most(length - begin, chunk)
         _, alone, product = go_on(run, begin + back * (rows - 1), rows, state, back, count)
-        state = choose(nonzero(state), product * state + alone, alone)
+        state = p.choose(p.nonzero(state), product * state + alone, alone)
         left -= rows
         begin += (1 - 2 * back) * chunk
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     marks: Array,
@@ -120,10 +102,10 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     masked, last = int(marks.size > 0), weights.size // 2 - 1
-    items, flags, numbers, factors = pointer(x), pointer(marks), pointer(ranks), pointer(weights)
-    made, where = pointer(out), pointer(at)
+    items, flags, numbers, factors = p.pointer(x), p.pointer(marks), p.pointer(ranks), p.pointer(weights)
+    made, where = p.pointer(out), p.pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(where, u)
+        _, first, length = p.locate(where, u)
         k = 0
         while k < width:
             count = 16 if width - k >= 16 else 4 if width - k >= 4 else 1
@@ -147,20 +129,20 @@ class Rows(NamedTuple):
     k: int
 
 
-@shared
+@p.shared
 def weighted(x: Array, marks: Array, ranks: Array, weights: Array, row: int, t: int, place: int, back: int) -> Any:
     """Return whether an item counts, its rank as weights have it, and what it adds to the state."""
     counts, rank = True, t + 1
     if marks.size != 0:
         counts, rank = marks[row] != 0, int(ranks[row])
     rank = min(rank, weights.size // 2 - 1)
-    item = zero_in(weights)
+    item = p.zero_in(weights)
     if counts or back != 0:
-        item = times(weights[1 + rank], number_in(weights, x[place]))
+        item = times(weights[1 + rank], p.number_in(weights, x[place]))
     return counts, rank, item
 
 
-@shared
+@p.shared
 def map_of(
     x: Array,
     marks: Array,
@@ -172,10 +154,10 @@ def map_of(
     width: int,
 ) -> Any:
     """Return what some rows make of a state of zero, and the product of their decays."""
-    alone, product = zero_in(weights), number_in(weights, 1)
+    alone, product = p.zero_in(weights), p.number_in(weights, 1)
     for step in range(rows.rows):
         t = rows.t + step * rows.by
-        row = rows.first + along(at, t)
+        row = rows.first + p.along(at, t)
         counts, _, item = weighted(x, marks, ranks, weights, row, t, row * width + rows.k, back)
         if back != 0:
             alone += item
@@ -198,44 +180,39 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
-    alone = natural(gpu.shared.array(128, weights.dtype))
-    product = natural(gpu.shared.array(128, weights.dtype))
-    given = natural(gpu.shared.array(128, weights.dtype))  # the states before chunks
+    alone = p.natural(gpu.shared.array(128, weights.dtype))
+    product = p.natural(gpu.shared.array(128, weights.dtype))
+    given = p.natural(gpu.shared.array(128, weights.dtype))  # the states before chunks
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 1 - 2 * back
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        _, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
-            state = zero_in(weights)
-            done = 0
-            while done < chunks:
+            state = p.zero_in(weights)
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 begin = (chunks - 1 - mine if back != 0 else mine) * chunk
                 size = min(chunk, length - begin)
                 rows = Rows(first, begin + back * (size - 1), size if is_there else 0, by, k)
-                alone[slot], product[slot] = zero_in(weights), zero_in(weights)
+                alone[slot], product[slot] = p.zero_in(weights), p.zero_in(weights)
                 if is_there and mine + 1 < chunks:
                     alone[slot], product[slot] = map_of(x, marks, ranks, weights, at, rows, back, width)
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         given[j] = state
                         state = alone[j] if state == 0 else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 y = given[slot]
                 for step in range(rows.rows):
                     t = rows.t + step * by
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     place = row * width + k
                     counts, rank, item = weighted(x, marks, ranks, weights, row, t, place, back)
-                    written = zero_in(weights)
+                    written = p.zero_in(weights)
                     if back != 0:
                         y += item
                         if counts:
@@ -244,11 +221,8 @@ def cuda(
                         if counts:
                             y = times(weights[0], y) + item
                         written = weights[1 + weights.size // 2 + rank] * y
-                    out[place] = item_in(out, written)
+                    out[place] = p.item_in(out, written)
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, "u1", "i8", "f8", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "u1", "i8", "f8", kind) for kind in p.FLOATS))

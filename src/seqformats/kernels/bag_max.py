@@ -10,41 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    at_most,
-    beyond,
-    columns_at_once,
-    compiled,
-    each,
-    in_lanes,
-    larger,
-    load,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
-def known(ids: Integers, wrong: Integers, p: int, rows: int) -> Any:
+@p.shared
+def known(ids: Integers, wrong: Integers, entry: int, rows: int) -> Any:
     """The row that an id names; 0 where there is none."""
-    row = ids[p]
+    row = ids[entry]
     if np.uint64(row) >= np.uint64(rows):
         wrong[0] = 1
         row = np.int64(0)
     return row
 
 
-@in_lanes
+@p.in_lanes
 def put_largest(
     x: Array,
     ids: Integers,
@@ -57,17 +37,17 @@ def put_largest(
     """Write the largest numbers of some columns: `run` are the ids and the rows, `at` the place, column and width."""
     first, end, rows = run
     place, column, width = at
-    best, one = each(out, 0, count), unknown(1)
+    best, one = p.each(out, 0, count), p.unknown(1)
     if first < end:
-        best = load(x, known(ids, wrong, first, rows) * width + column, count, out)
-        p = first + one
-        while p < end:
-            best = larger(best, load(x, known(ids, wrong, p, rows) * width + column, count, out))
-            p += one
-    store(out, place, best)
+        best = p.load(x, known(ids, wrong, first, rows) * width + column, count, out)
+        entry = first + one
+        while entry < end:
+            best = p.larger(best, p.load(x, known(ids, wrong, entry, rows) * width + column, count, out))
+            entry += one
+    p.store(out, place, best)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     ids: Integers,
@@ -82,13 +62,13 @@ def cpu(
     hi: int,
 ) -> None:
     """Bags `lo` to `hi`."""
-    x, ids, out, places, wrong = pointer(x), pointer(ids), pointer(out), pointer(places), pointer(wrong)
-    count = columns_at_once(width)
+    x, ids, out, places, wrong = p.pointer(x), p.pointer(ids), p.pointer(out), p.pointer(places), p.pointer(wrong)
+    count = p.columns_at_once(width)
     for i in range(lo, hi):
         first, end = cum[i], cum[i + 1]
         k = 0
         while k < width:
-            k = at_most(k, width - count)
+            k = p.at_most(k, width - count)
             run, at = (first, end, rows), (i * width + k, k, width)
             if count == 32:
                 put_largest(x, ids, out, wrong, run, at, 32)
@@ -101,12 +81,12 @@ def cpu(
             begin = i * width
             for k in range(width):
                 places[begin + k] = -1
-            for p in range(end - 1, first - 1, -1):  # backwards, so that the first one stays
-                row = known(ids, wrong, p, rows) * width
+            for entry in range(end - 1, first - 1, -1):  # backwards, so that the first one stays
+                row = known(ids, wrong, entry, rows) * width
                 for k in range(width):
                     value, best = x[row + k], out[begin + k]
                     if value == best or (value != value and best != best):
-                        places[begin + k] = p
+                        places[begin + k] = entry
 
 
 def cuda(
@@ -121,20 +101,16 @@ def cuda(
     width: int,
 ) -> None:
     """All bags, a thread a column of each."""
-    i = first_unit()
-    while i < cum.size - 1:
-        k = first_column()
-        while k < width:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             best, place = out.dtype.type(0), -1
-            for p in range(cum[i], cum[i + 1]):
-                value = x[known(ids, wrong, p, rows) * width + k]
-                if place < 0 or beyond(value, best, 0):
-                    best, place = value, p
+            for entry in range(cum[i], cum[i + 1]):
+                value = x[known(ids, wrong, entry, rows) * width + k]
+                if place < 0 or p.beyond(value, best, 0):
+                    best, place = value, entry
             out[i * width + k] = best
             if placed != 0:
                 places[i * width + k] = place
-            k += columns_of_grid()
-        i += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 2), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 2), p.STREAMS)

@@ -4,11 +4,11 @@ Row j of the result has the ids at ``order[cum[j]:cum[j + 1]]``, which are in th
 ``out``, whose rows are `width` numbers.  ``places (n * width,)`` are those that `bag_max` has written.
 """
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, pointer
-from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     places: Integers,
@@ -22,13 +22,13 @@ def cpu(
     hi: int,
 ) -> None:
     """Rows `lo` to `hi`, in the order of the bags."""
-    x, places, order, bags, out = pointer(x), pointer(places), pointer(order), pointer(bags), pointer(out)
+    x, places, order, bags, out = p.pointer(x), p.pointer(places), p.pointer(order), p.pointer(bags), p.pointer(out)
     for j in range(lo, hi):
         begin = to[j] * width
         for k in range(width):
             out[begin + k] = 0
-        for p in range(cum[j], cum[j + 1]):
-            place, given = order[p], bags[p] * width
+        for entry in range(cum[j], cum[j + 1]):
+            place, given = order[entry], bags[entry] * width
             for k in range(width):
                 if places[given + k] == place:
                     out[begin + k] += x[given + k]
@@ -38,18 +38,14 @@ def cuda(
     x: Array, places: Integers, order: Integers, bags: Integers, out: Array, cum: Integers, to: Integers, width: int
 ) -> None:
     """All rows, a thread a column of each."""
-    j = first_unit()
-    while j < cum.size - 1:
-        k = first_column()
-        while k < width:
+    for j in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total = out.dtype.type(0)
-            for p in range(cum[j], cum[j + 1]):
-                given = bags[p] * width + k
-                if places[given] == order[p]:
+            for entry in range(cum[j], cum[j + 1]):
+                given = bags[entry] * width + k
+                if places[given] == order[entry]:
                     total += x[given]
             out[to[j] * width + k] = total
-            k += columns_of_grid()
-        j += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 2))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 2))

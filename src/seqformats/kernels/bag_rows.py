@@ -14,32 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    STREAMS,
-    Array,
-    Columns,
-    Integers,
-    KernelSpec,
-    add_block,
-    alike,
-    at_most,
-    compiled,
-    each,
-    in_lanes,
-    load_half,
-    pointer,
-    prefetch,
-    room,
-    rounded,
-    shared,
-    store_half,
-    total,
-    unknown,
-)
-from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-from .parts.names import wide
+from . import parts as p
+from .parts import Array, Columns, Integers
 
 
 class Bags(NamedTuple):
@@ -56,18 +32,18 @@ class Bags(NamedTuple):
     moves: int  # are rows of the result where `to` says?
 
 
-@in_lanes
+@p.in_lanes
 def row_of(x: Array, ids: Integers, wrong: Integers, bags: Bags, place: int, like: Array, count: int) -> Any:
     """Some columns of the row that an id names; the row of the sixteenth id after it is asked for meanwhile."""
-    prefetch(x, ids[at_most(place + 16, bags.last)] * bags.width + bags.column, count)
+    p.prefetch(x, ids[p.at_most(place + 16, bags.last)] * bags.width + bags.column, count)
     row = ids[place]
     if np.uint64(row) >= np.uint64(bags.rows):
         wrong[0] = 1
         row = np.int64(0)
-    return load_half(x, row * bags.width + bags.column, count, like)
+    return p.load_half(x, row * bags.width + bags.column, count, like)
 
 
-@in_lanes
+@p.in_lanes
 def put_sums(
     x: Array,
     weights: Array,
@@ -82,38 +58,38 @@ def put_sums(
     count: int,
 ) -> None:
     """Write some columns of the sums of some bags; `blocks` is a `room`."""
-    one = unknown(1)
+    one = p.unknown(1)
     for i in range(bags.lo, bags.hi):
         first, end = cum[i], cum[i + 1]
         length = end - first
         if bags.mode != 0 and bags.weighted != 0 and totals[i] == 0:
             end = first
-        sums = each(totals, 0, count)
-        p = first
-        while p < end:
-            stop = at_most(p + 32, end)
+        sums = p.each(totals, 0, count)
+        entry = first
+        while entry < end:
+            stop = p.at_most(entry + 32, end)
             if bags.weighted != 0:
-                while p < stop:
-                    sums += row_of(x, ids, wrong, bags, p, totals, count) * each(totals, weights[p], count)
-                    p += one
+                while entry < stop:
+                    sums += row_of(x, ids, wrong, bags, entry, totals, count) * p.each(totals, weights[entry], count)
+                    entry += one
             else:
-                while p < stop:
-                    sums += row_of(x, ids, wrong, bags, p, totals, count)
-                    p += one
-            if length >= 32 and p < end:
-                if p - first == 32:
-                    add_block(blocks, sums, True)
+                while entry < stop:
+                    sums += row_of(x, ids, wrong, bags, entry, totals, count)
+                    entry += one
+            if length >= 32 and entry < end:
+                if entry - first == 32:
+                    p.add_block(blocks, sums, True)
                 else:
-                    add_block(blocks, sums, False)
-                sums = each(totals, 0, count)
+                    p.add_block(blocks, sums, False)
+                sums = p.each(totals, 0, count)
         if length > 32 and first < end:
-            sums = rounded(blocks, sums)
+            sums = p.rounded(blocks, sums)
         if bags.mode != 0 and first < end:
-            sums = sums / each(totals, totals[i] if bags.weighted != 0 else length, count)
-        store_half(out, (to[i] if bags.moves != 0 else i) * bags.width + bags.column, sums)
+            sums = sums / p.each(totals, totals[i] if bags.weighted != 0 else length, count)
+        p.store_half(out, (to[i] if bags.moves != 0 else i) * bags.width + bags.column, sums)
 
 
-@shared
+@p.shared
 def lanes_for(columns: int, most: int) -> int:
     """Return as many lanes as hold these columns, or the number below that does not exceed `most`."""
     count = 128 if columns > 64 else 64 if columns > 32 else 32 if columns > 16 else 16 if columns > 4 else 4
@@ -122,7 +98,7 @@ def lanes_for(columns: int, most: int) -> int:
     return count
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     weights: Array,
@@ -140,22 +116,22 @@ def cpu(
     hi: int,
 ) -> None:
     """Bags `lo` to `hi`; sums run in the dtype of `totals`.  Of wide rows a few bags are in the cache at a time."""
-    last, moves = ids.size - 1, at_most(to.size, 1)
-    x, weights, ids, out, totals = pointer(x), pointer(weights), pointer(ids), pointer(out), pointer(totals)
-    cum, to, wrong = pointer(cum), pointer(to), pointer(wrong)
-    blocks = room(totals)
+    last, moves = ids.size - 1, p.at_most(to.size, 1)
+    x, weights, ids, out, totals = p.pointer(x), p.pointer(weights), p.pointer(ids), p.pointer(out), p.pointer(totals)
+    cum, to, wrong = p.pointer(cum), p.pointer(to), p.pointer(wrong)
+    blocks = p.room(totals)
     if mode != 0 and weighted != 0:
         for i in range(lo, hi):
-            total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
+            p.total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
     most = lanes_for(width, width)
     few = lanes_for(width % most, most)
     begin = lo
     while begin < hi:
-        end = hi if width <= 128 else at_most(begin + 4, hi)
+        end = hi if width <= 128 else p.at_most(begin + 4, hi)
         k = 0
         while k < width:
             count = most if width - k >= most else few
-            k = at_most(k, width - count)
+            k = p.at_most(k, width - count)
             bags = Bags(begin, end, last, k, width, rows, mode, weighted, moves)
             if count == 128:
                 put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 128)
@@ -188,13 +164,11 @@ def cuda(
     width: int,
 ) -> None:
     """All bags, a thread a column of each, in the order of the CPU."""
-    i = first_unit()
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         first, length = cum[i], cum[i + 1] - cum[i]
-        k = first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             none = out.dtype.type(0)
-            sums, mass, blocks, masses = none, none, wide(none), wide(none)
+            sums, mass, blocks, masses = none, none, p.wide(none), p.wide(none)
             for t in range(length):
                 row = ids[first + t]
                 if row < 0 or row >= rows:
@@ -206,21 +180,19 @@ def cuda(
                     value *= weights[first + t]
                 sums += value
                 if t & 31 == 31:
-                    blocks += wide(sums)
-                    masses += wide(mass)
+                    blocks += p.wide(sums)
+                    masses += p.wide(mass)
                     sums = mass = none
-            sums = out.dtype.type(blocks + wide(sums))
+            sums = out.dtype.type(blocks + p.wide(sums))
             if mode != 0 and weighted != 0:
-                mass = out.dtype.type(masses + wide(mass))
+                mass = out.dtype.type(masses + p.wide(mass))
                 if k == 0:
                     totals[i] = mass
                 sums = none if mass == 0 else sums / mass
             elif mode != 0 and length != 0:
                 sums /= out.dtype.type(length)
             out[(to[i] if to.size != 0 else i) * width + k] = sums
-            k += columns_of_grid()
-        i += units_of_grid()
 
 
 HALVES = ("i2", "f4", "i2", "f4"), ("u2", "f4", "u2", "f4")
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4), STREAMS, on_host=HALVES)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 4), p.STREAMS, on_host=HALVES)

@@ -7,11 +7,11 @@ Where a divisor is zero, so is the gradient.
 
 from typing import Any
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
-from .parts.names import gpu
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) -> Any:
     """Write the gradient of one sum; return its product with the mean."""
     shift = x.dtype.type(0)
@@ -24,7 +24,7 @@ def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) 
     return shift
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -34,7 +34,7 @@ def cpu(
     cum: Integers,
     weighted: int,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -57,18 +57,16 @@ def cuda(
     cum: Integers,
     weighted: int,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All bags, a thread each."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         divisor = x.dtype.type(cum[i + 1] - cum[i])
         if weighted != 0:
             divisor = totals[i]
         shift = divide(x, y, out, i * deep, deep, divisor)
         if weighted != 0:
             shifts[i] = shift
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 5))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 5))

@@ -4,25 +4,11 @@
 are the gradients of the bags, ``shifts (n,)`` what is taken off, and ``out`` has a number for each id.
 """
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    STREAMS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    compiled,
-    dot,
-    each,
-    fold_add,
-    load,
-    pointer,
-)
-from .parts.names import gpu, search
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     slopes: Array,
@@ -31,26 +17,26 @@ def cpu(
     out: Array,
     cum: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Bags `lo` to `hi`."""
-    x, slopes, shifts, ids, out = pointer(x), pointer(slopes), pointer(shifts), pointer(ids), pointer(out)
+    x, slopes, shifts, ids, out = p.pointer(x), p.pointer(slopes), p.pointer(shifts), p.pointer(ids), p.pointer(out)
     even = deep & -16
     for i in range(lo, hi):
-        for p in range(cum[i], cum[i + 1]):
-            row, slope = ids[p] * deep, i * deep
-            lanes = each(out, 0, 16)
+        for entry in range(cum[i], cum[i + 1]):
+            row, slope = ids[entry] * deep, i * deep
+            lanes = p.each(out, 0, 16)
             k = 0
             while k < even:
-                lanes += load(x, row + k, 16, out) * load(slopes, slope + k, 16, out)
+                lanes += p.load(x, row + k, 16, out) * p.load(slopes, slope + k, 16, out)
                 k += 16
-            total = fold_add(lanes)
+            total = p.fold_add(lanes)
             while k < deep:
                 total += x[row + k] * slopes[slope + k]
                 k += 1
-            out[p] = total - shifts[i]
+            out[entry] = total - shifts[i]
 
 
 def cuda(
@@ -61,14 +47,12 @@ def cuda(
     out: Array,
     cum: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All ids, a thread each."""
-    p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while p < cum[cum.size - 1]:
-        i = search(cum, p)
-        out[p] = dot(x, ids[p] * deep, slopes, i * deep, deep) - shifts[i]
-        p += gpu.gridDim.x * gpu.blockDim.y
+    for entry in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
+        i = p.search(cum, entry)
+        out[entry] = p.dot(x, ids[entry] * deep, slopes, i * deep, deep) - shifts[i]
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 4), STREAMS)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 4), p.STREAMS)

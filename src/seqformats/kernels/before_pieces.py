@@ -6,7 +6,6 @@
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -24,11 +23,9 @@ def cpu(x: Array, out: Array, pieces: Integers, back: int, width: int, lo: int, 
 
 def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
     """All sequences, a thread a column of each; eight pieces are on their way at a time."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         count, by = pieces[i + 1] - pieces[i], (1 - 2 * back) * width
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total = out.dtype.type(-0.0)
             place = (pieces[i] + (count - 1) * back) * width + k
             for _ in range(count >> 3):
@@ -55,8 +52,6 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
                 out[place] = total
                 total += value
                 place += by
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 _WIDE = dict.fromkeys("f8" if kind[0] == "f" else to for kind, to in p.SUMS)

@@ -273,17 +273,14 @@ def cuda(scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: W
     threads = gpu.blockDim.x
     chunks: Any = np.int64(np.uint32(width + threads * 32 - 1) // np.uint32(threads * 32))
     pairs = (chunks + 1) >> 1
-    u = gpu.blockIdx.x
-    while u < rows * pairs:
+    for u in range(gpu.blockIdx.x, rows * pairs, gpu.gridDim.x):
         r: Any = np.int64(np.uint32(u) // np.uint32(pairs))  # a quarter of the time that numbers of 64 bits take
         groups = rest + r * chunks * threads
         chunk = 2 * (u - r * pairs)
         put_groups(scores, out, limits, r, (chunk, min(chunk + 2, chunks)), groups, width)
-        b = gpu.threadIdx.x if u == 0 and by_beams != 0 else begin.size
-        while b < begin.size:
+        for b in range(gpu.threadIdx.x if u == 0 and by_beams != 0 else begin.size, begin.size, threads):
             if begin[b] >= end[b]:
                 out[b] = 0
-            b += threads
         whole = p.came_last(counters, r, pairs, named)
         if whole:
             room = largest, sums, keys, best, named
@@ -295,7 +292,6 @@ def cuda(scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: W
             merges = p.came_last(counters, rows + own, last - first, named) and (by_beams == 0 or own >= 0)
             if merges:
                 p.merge_rows(work, out, keys, named, (first, last, 0), limit, to, width)
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "scores", p.alike(("f4",), 5))

@@ -22,15 +22,11 @@ def cpu(out: Array, cum: Integers, causal: int, width: int, lo: int, hi: int) ->
 
 def cuda(out: Array, cum: Integers, causal: int, width: int) -> None:
     """All rows, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < width:
+    for r in range(p.first_unit(), width, p.units_of_grid()):
         i = p.search(cum, r)
         end = r + 1 if causal else cum[i + 1]
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             out[r * width + k] = 1 if cum[i] <= k and k < end else 0
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("u1",),))

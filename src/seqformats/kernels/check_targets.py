@@ -8,7 +8,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -33,7 +32,7 @@ def cpu(
     classes: int,
     ignore: int,
     ignores: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -43,13 +42,11 @@ def cpu(
         out[i] = count
 
 
-def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:  # noqa: ARG001  as above
+def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:
     """All units, a thread each."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, count = counted(y, at, classes, ignore, ignores, u)
         out[i] = count
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(

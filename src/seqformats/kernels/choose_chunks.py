@@ -6,7 +6,6 @@ chunks and `out` the sequences; with `back` 1 the other way round, and then `out
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -24,10 +23,9 @@ def cpu(x: Array, rows: Integers, out: Array, back: int, width: int, lo: int, hi
 
 def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
     """All rows of the sequences, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    r = p.first_unit()
     while r * width < rows.size:
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             d = r * width + k
             place = rows[d] * width + k
             if back:
@@ -37,8 +35,7 @@ def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
                 out[d] = x[place]
             else:
                 out[d] = 0
-            k += p.columns_of_grid()
-        r += gpu.gridDim.x * gpu.blockDim.y
+        r += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.NUMBERS, 2))

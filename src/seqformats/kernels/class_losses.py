@@ -81,8 +81,7 @@ def cuda(
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     own, smoothing, share = factors[0], factors[1], factors[2]
-    item = gpu.blockIdx.x
-    while item < at.cum[at.cum.size - 1]:
+    for item in range(gpu.blockIdx.x, at.cum[at.cum.size - 1], gpu.gridDim.x):
         i, _, r = p.find(at, item)
         counts = ignores == 0 or y[r] != ignore  # the same for the whole block, which waits for each other below
         if not counts and me == 0:
@@ -149,7 +148,6 @@ def cuda(
                 kept[2 * r] = top
                 kept[2 * r + 1] = log
                 out[r] = loss * scale[i]
-        item += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 5))

@@ -77,8 +77,7 @@ def cuda(
 ) -> None:
     """All items, a block each."""
     own, share = factors[0], factors[2]
-    item = gpu.blockIdx.x
-    while item < at.cum[at.cum.size - 1]:
+    for item in range(gpu.blockIdx.x, at.cum[at.cum.size - 1], gpu.gridDim.x):
         i, _, r = p.find(at, item)
         begin = r * width
         k = gpu.threadIdx.x
@@ -94,7 +93,6 @@ def cuda(
                     new -= own * slope
                 out[begin + k] = new
                 k += gpu.blockDim.x
-        item += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(p.FLOATS, 6))

@@ -12,7 +12,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -73,7 +72,7 @@ def cpu(
     spans: Integers,
     seed: int,
     sentinel: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -92,13 +91,11 @@ def cuda(
     spans: Integers,
     seed: int,
     sentinel: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each: where a part ends depends on those before."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(

@@ -37,11 +37,9 @@ def cuda(x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, wei
     """All units, a block each, a thread a bin; where they are few, several threads share one."""
     parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             total = out.dtype.type(0)
             outside = 0
@@ -64,8 +62,6 @@ def cuda(x: Array, weights: Array, out: Array, beyond: Integers, at: Layout, wei
                 if place == 0:
                     beyond[i] = int(parts[0])
                 gpu.syncthreads()
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

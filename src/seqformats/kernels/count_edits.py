@@ -193,7 +193,7 @@ def cpu(
     begins: Integers,
     room: int,
     least: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -220,7 +220,7 @@ def cuda(
     begins: Integers,
     room: int,
     least: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
     b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, Layout, at_least, at_most, compiled, locate, pointer, shared
-from .parts.edits import Part, fill_table, next_column, place_in_table, trimmed, trimmed_behind
-from .parts.names import gpu
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.edits import Part
 
 
 class Own(NamedTuple):
@@ -33,16 +33,16 @@ class Own(NamedTuple):
     least: int
 
 
-@shared
+@p.shared
 def by_rows(one: Part, two: Part, row: Integers, home: int, least: int, band: int) -> Any:
     """The cost of the way that is counted, if it is never more than `band` columns from the diagonal."""
     edit, far = np.int64(1) << 32, np.int64(1) << 62
     m, n = one.length, two.length
-    for j in range(at_most(n, band) + 1):
+    for j in range(p.at_most(n, band) + 1):
         row[home + j] = j * edit
     for i in range(1, m + 1):
         item = one.items[one.begin + i - 1]
-        first, last = at_least(i - band, 1), at_most(i + band, n)
+        first, last = p.at_least(i - band, 1), p.at_most(i + band, n)
         corner = row[home + first - 1]
         left = far
         if i <= band:
@@ -63,18 +63,18 @@ def by_rows(one: Part, two: Part, row: Integers, home: int, least: int, band: in
     return row[home + n]
 
 
-@shared
+@p.shared
 def keep_differences(down: Part, along: Part, scratch: Integers, home: int, kept: int, least: int) -> None:
     """Keep of each strip where its columns rise and fall, from the first one on."""
     top, edge, place = 0, home + 512, kept
     while top < down.length:
-        count = at_most(down.length - top, 64)
-        slots = fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
+        count = p.at_most(down.length - top, 64)
+        slots = p.fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
         rising, falling = np.int64(-1), np.int64(0)
         for t in range(along.length):
             above = 1 if top == 0 else scratch[edge + t]
-            equal = scratch[place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
-            rising, falling, below = next_column(equal, rising, falling, above, count)
+            equal = scratch[p.place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
+            rising, falling, below = p.next_column(equal, rising, falling, above, count)
             scratch[edge + t] = below
             scratch[place] = rising
             scratch[place + 1] = falling
@@ -82,7 +82,7 @@ def keep_differences(down: Part, along: Part, scratch: Integers, home: int, kept
         top += 64
 
 
-@shared
+@p.shared
 def by_differences(down: Part, along: Part, scratch: Integers, kept: int, least: int) -> Any:
     """The hits and the substitutions of the way that is counted, followed back from the end."""
     i, j, hits, substitutions = down.length, along.length, 0, 0
@@ -104,25 +104,25 @@ def by_differences(down: Part, along: Part, scratch: Integers, kept: int, least:
     return hits, substitutions
 
 
-@shared
+@p.shared
 def put_errors(out: Integers, i: int, n: int, one: Part, two: Part, scratch: Integers, own: Own) -> None:
     """Count the errors of a pair: what both begin and end with is hit."""
     home, least = own.home, own.least
-    t = trimmed(one, two, least)
+    t = p.trimmed(one, two, least)
     a = Part(one.items, one.begin + t, one.length - t)
     b = Part(two.items, two.begin + t, two.length - t)
-    t += trimmed_behind(a, b, least)
+    t += p.trimmed_behind(a, b, least)
     a, b = Part(a.items, a.begin, one.length - t), Part(b.items, b.begin, two.length - t)
-    longest = at_least(a.length, b.length)
+    longest = p.at_least(a.length, b.length)
     if 2 * ((a.length + 63) >> 6) * b.length <= own.most:
         keep_differences(a, b, scratch, home, own.kept, least)
         hits, substitutions = by_differences(a, b, scratch, own.kept, least)
     else:
         row = home + 512
-        band = at_most(at_least(longest - at_most(a.length, b.length), 64), longest)
+        band = p.at_most(p.at_least(longest - p.at_most(a.length, b.length), 64), longest)
         cost = by_rows(a, b, scratch, row, least, band)
         while (cost >> 32) > band:
-            band = at_most(at_most(2 * band, cost >> 32), longest)
+            band = p.at_most(p.at_most(2 * band, cost >> 32), longest)
             cost = by_rows(a, b, scratch, row, least, band)
         edits, substitutions = cost >> 32, cost & 0xFFFFFFFF
         hits = (a.length + b.length - edits - substitutions) // 2
@@ -133,7 +133,7 @@ def put_errors(out: Integers, i: int, n: int, one: Part, two: Part, scratch: Int
     out[3 * n + i] = two.length - hits - substitutions
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -143,19 +143,19 @@ def cpu(
     at_y: Layout,
     begins: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    items, others, row = pointer(x), pointer(y), pointer(scratch)
+    items, others, row = p.pointer(x), p.pointer(y), p.pointer(scratch)
     n = at_x.cum.size - 1
     room, least, most = numbers[0], numbers[1], numbers[2]
     own = Own(lo * room, (lo + 1) * room - most, most, least)
     for i in range(begins[lo], begins[hi]):
-        _, first, length = locate(at_x, i)
+        _, first, length = p.locate(at_x, i)
         one = Part(items, first, length)
-        _, first, length = locate(at_y, i)
+        _, first, length = p.locate(at_y, i)
         put_errors(out, i, n, one, Part(others, first, length), row, own)
 
 
@@ -168,20 +168,20 @@ def cuda(
     at_y: Layout,
     begins: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
     n = at_x.cum.size - 1
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    b = p.first_unit()
     room, least, most = numbers[0], numbers[1], numbers[2]
     while b < begins.size - 1:
         own = Own(b * room, (b + 1) * room - most, most, least)
         for i in range(begins[b], begins[b + 1]):
-            _, first, length = locate(at_x, i)
+            _, first, length = p.locate(at_x, i)
             one = Part(x, first, length)
-            _, first, length = locate(at_y, i)
+            _, first, length = p.locate(at_y, i)
             put_errors(out, i, n, one, Part(y, first, length), scratch, own)
-        b += gpu.gridDim.x * gpu.blockDim.y
+        b += p.units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)

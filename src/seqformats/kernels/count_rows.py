@@ -53,30 +53,21 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
             tally(given, columns, i * width, 0, width)
 
 
-def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, first: int, length: int, k: int, slot: int
+) -> None:
     parts = p.natural(gpu.shared.array(128, at.cum.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            found = 0
-            if k < width:
-                t = gpu.threadIdx.y
-                while t < length:
-                    if x[(first + p.along(at, t)) * width + k] != 0:
-                        found += 1
-                    t += gpu.blockDim.y
-            parts[place] = found
-            p.tree_sum(parts, place)
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = answer(parts[place], length, mode)
-            gpu.syncthreads()  # before the memory is used again
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    found = 0
+    if k < width:
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
+            if x[(first + p.along(at, t)) * width + k] != 0:
+                found += 1
+    parts[slot] = found
+    p.tree_sum(parts, slot)
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = answer(parts[slot], length, mode)
+    gpu.syncthreads()  # before the memory is used again
 
 
 KERNEL = p.KernelSpec(

@@ -21,14 +21,11 @@ def cuda(x: Array, out: Array, width: int) -> None:
     """All rows, a block each."""
     sums = p.natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
-    i = gpu.blockIdx.x
-    while i < out.size:
+    for i in range(gpu.blockIdx.x, out.size, gpu.gridDim.x):
         count = out.dtype.type(0)
-        k = me
-        while k < width:
+        for k in range(me, width, threads):
             if x[i * width + k] != 0:
                 count += 1
-            k += threads
         sums[me] = count
         gpu.syncthreads()
         half = threads >> 1
@@ -40,7 +37,6 @@ def cuda(x: Array, out: Array, width: int) -> None:
         if me == 0:
             out[i] = sums[0]
         gpu.syncthreads()  # before the memory is used again
-        i += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("u1", "i8"), ("i4", "i8"), ("i8", "i8")))

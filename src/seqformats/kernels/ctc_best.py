@@ -13,24 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    along,
-    best_known,
-    compiled,
-    locate,
-    powers_of_any,
-    shared,
-)
+from . import parts as p
+from .parts import Array, Integers, Layout
 from .parts.columns import frame_powers
-from .parts.names import gpu, ln
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def collapse(label: Integers, values: Array, begin: int, length: int, frames: int, blank: int) -> Any:
     """Collapse a path in place; return the sum of its values."""
     count = 0
@@ -51,7 +40,7 @@ def collapse(label: Integers, values: Array, begin: int, length: int, frames: in
     return count, total
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     label: Integers,
@@ -67,15 +56,15 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         begin = at.cum[i]
         for t in range(length):
-            place = (first + along(at, t)) * width
-            token, value = best_known(x, place, width, logits)
+            place = (first + p.along(at, t)) * width
+            token, value = p.best_known(x, place, width, logits)
             label[begin + t] = token
             values[begin + t] = value
             if logits > 0 and value > -math.inf:
-                _, total = powers_of_any(x, place, width, x)
+                _, total = p.powers_of_any(x, place, width, x)
                 values[begin + t] = -math.log(np.float64(total))
         counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
 
@@ -92,23 +81,19 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each, a thread some of its frames."""
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        i, first, length = p.locate(at, u)
         begin = at.cum[i]
-        t = gpu.threadIdx.x
-        while t < length:
-            place = (first + along(at, t)) * width
-            token, value = best_known(x, place, width, logits)
+        for t in range(gpu.threadIdx.x, length, gpu.blockDim.x):
+            place = (first + p.along(at, t)) * width
+            token, value = p.best_known(x, place, width, logits)
             label[begin + t] = token
             values[begin + t] = value
             if logits > 0 and value > -math.inf:
-                values[begin + t] = -ln(frame_powers(x, place, width, value))
-            t += gpu.blockDim.x
+                values[begin + t] = -p.ln(frame_powers(x, place, width, value))
         gpu.syncthreads()
         if gpu.threadIdx.x == 0:
             counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
-        u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f8", "f4"), ("f8", "f8", "f4")), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f4", "f8", "f4"), ("f8", "f8", "f4")), 1 << 20)

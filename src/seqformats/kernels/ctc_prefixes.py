@@ -18,13 +18,13 @@ token, in a table with open addresses.
 """
 
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
-from .parts import CALCULATES, Array, KernelSpec, Layout, compiled, locate, pointer
-from .parts.names import gpu
+from . import parts as p
+from .parts import Array, Layout
 from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     terms: PrefixTerms,
@@ -34,16 +34,16 @@ def cpu(
     rows: PrefixRows,
     pool: Pool,
     at: Layout,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    guide, out, at = pointer(guide), pointer(out), pointer(at)
-    tree, rows, pool = pointer(tree), pointer(rows), pointer(pool)
+    guide, out, at = p.pointer(guide), p.pointer(out), p.pointer(at)
+    tree, rows, pool = p.pointer(tree), p.pointer(rows), p.pointer(pool)
     for b in range(lo, hi):
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
 
 
@@ -56,16 +56,14 @@ def cuda(
     rows: PrefixRows,
     pool: Pool,
     at: Layout,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a thread each."""
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while b < terms.shares.size - 1:
+    for b in range(p.first_unit(), terms.shares.size - 1, p.units_of_grid()):
         for u in range(terms.shares[b], terms.shares[b + 1]):
-            home = home_of(terms, pool, b, locate(at, u)[2])
+            home = home_of(terms, pool, b, p.locate(at, u)[2])
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
-        b += gpu.gridDim.x * gpu.blockDim.y
 
 
 _KINDS = ("f8", "f8", "f4", "f4", *["f8"] * 9)  # in the order of the arguments
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)

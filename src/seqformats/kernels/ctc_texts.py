@@ -15,7 +15,8 @@ room, for nodes or for as many candidates as ``pool.counts[6]``, or one more tha
 """
 
 from ..ctc.rows import Parts, Spans, Speech, TextPool, TextRows, Texts, TextTerms
-from .parts import Array, KernelSpec, compiled, shared
+from . import parts as p
+from .parts import Array
 from .parts.texts import (
     Search,
     add_path,
@@ -30,7 +31,7 @@ from .parts.texts import (
 )
 
 
-@shared
+@p.shared
 def begin(search: Search) -> None:
     """The empty text alone."""
     parts, texts, rows, counts = search.parts, search.texts, search.rows, search.pool.counts
@@ -47,7 +48,7 @@ def begin(search: Search) -> None:
     counts[0], counts[1], counts[2], counts[3], counts[4] = 1, 0, 1, 1, 0
 
 
-@shared
+@p.shared
 def enter_again(search: Search) -> None:
     """Fill the tables with what there is."""
     parts, texts, counts = search.parts, search.texts, search.pool.counts
@@ -63,7 +64,7 @@ def enter_again(search: Search) -> None:
         texts.table[slot_of(texts.table, mask, texts.parents, texts.words, texts.parents[k], texts.words[k])] = k
 
 
-@shared
+@p.shared
 def end_rows(search: Search, old: int, live: int) -> int:
     """All rows with their words ended, as candidates; how many."""
     rows, pool = search.rows, search.pool
@@ -78,7 +79,7 @@ def end_rows(search: Search, old: int, live: int) -> int:
     return count
 
 
-@compiled
+@p.compiled
 def cpu(
     y: Array,
     terms: TextTerms,
@@ -126,4 +127,4 @@ def cpu(
 
 
 _KINDS = ("f8", "f8", *["i4"] * 4, *["f8"] * 8)  # in the order of the arguments
-KERNEL = KernelSpec(cpu, takes=(_KINDS,))
+KERNEL = p.KernelSpec(cpu, takes=(_KINDS,))

@@ -14,21 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ctc.rows import Aligned, AlignRoom, Goals
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    best_known,
-    compiled,
-    locate,
-    pointer,
-    powers_of_any,
-    shared,
-)
+from . import parts as p
+from .parts import Array, Layout
 from .parts.columns import frame_powers
-from .parts.names import gpu, ln
+from .parts.names import gpu
 
 
 class Step(NamedTuple):
@@ -44,28 +33,28 @@ class Step(NamedTuple):
     back: int
 
 
-@shared
+@p.shared
 def step_of(goals: Goals, at: Layout, u: int, t: int, width: int) -> Any:
     """Frame t of a unit."""
-    i, begin, length = locate(at, u)
+    i, begin, length = p.locate(at, u)
     first = goals.cum[i]
     count = goals.cum[i + 1] - first
     base = 4 * (first + i)
     size = 2 * count + 2
     low = max(0, count - (length - t))
-    frame = (begin + along(at, t)) * width if t < length else 0
+    frame = (begin + p.along(at, t)) * width if t < length else 0
     old = base + (size if t & 1 != 0 else 0)
     new = base + (0 if t & 1 != 0 else size)
     return Step(first, count, low, min(count, t), frame, old, new, goals.places[i] + t * (size - 1))
 
 
-@shared
+@p.shared
 def clear(room: AlignRoom, base: int, place: int) -> None:
     """A value before the first frame: a path begins as if a blank had been before it."""
     room.values[base + place] = 0 if place == 0 else -math.inf
 
 
-@shared
+@p.shared
 def to_blank(x: Array, goals: Goals, room: AlignRoom, step: Step, k: int) -> None:
     """The best path to the blank before target k, from there or from the target before."""
     stays, comes = room.values[step.old + k], room.values[step.old + step.number + 1 + k]
@@ -74,7 +63,7 @@ def to_blank(x: Array, goals: Goals, room: AlignRoom, step: Step, k: int) -> Non
     room.back[step.back + k] = 1 if moved else 0
 
 
-@shared
+@p.shared
 def to_target(x: Array, goals: Goals, room: AlignRoom, step: Step, k: int) -> None:
     """The best path to target k, from there, from the blank before it, or from the target before that."""
     place = step.number + 1 + k
@@ -89,10 +78,10 @@ def to_target(x: Array, goals: Goals, room: AlignRoom, step: Step, k: int) -> No
     room.back[step.back + place] = 2 if jumps else by
 
 
-@shared
+@p.shared
 def trace(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, u: int, width: int) -> None:
     """Write the path of a unit, from its end to its beginning."""
-    i, begin, length = locate(at, u)
+    i, begin, length = p.locate(at, u)
     step = step_of(goals, at, u, length, width)
     first, count = step.first, step.number
     frames = at.cum[i]
@@ -117,7 +106,7 @@ def trace(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, u: 
         token = goals.targets[first + k] if spoken else goals.blank
         log = room.logs[frames + t]
         total -= log
-        value = x[(begin + along(at, t)) * width + token] - log
+        value = x[(begin + p.along(at, t)) * width + token] - log
         out.tokens[frames + t] = token
         out.frame_scores[frames + t] = value
         by = room.back[goals.places[i] + t * (2 * count + 1) + k + (count + 1 if spoken else 0)]
@@ -138,25 +127,25 @@ def trace(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, u: 
     out.scores[i] = total
 
 
-@compiled
+@p.compiled
 def cpu(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    goals, out, room = pointer(goals), pointer(out), pointer(room)
+    goals, out, room = p.pointer(goals), p.pointer(out), p.pointer(room)
     for u in range(lo, hi):
-        i, begin, length = locate(at, u)
+        i, begin, length = p.locate(at, u)
         step = step_of(goals, at, u, 0, width)
         for place in range(4 * step.number + 4):
             clear(room, step.old, place)
         out.counts[i] = 0
         for t in range(length):
-            frame = (begin + along(at, t)) * width
-            token, value = best_known(x, frame, width, goals.logits)
+            frame = (begin + p.along(at, t)) * width
+            token, value = p.best_known(x, frame, width, goals.logits)
             if token < 0:
                 out.counts[i] = -1 - t
                 break
             log = 0.0
             if goals.logits > 0 and value > -math.inf:
-                top, total = powers_of_any(x, frame, width, x)
+                top, total = p.powers_of_any(x, frame, width, x)
                 log = np.float64(top) + math.log(np.float64(total))
             room.logs[at.cum[i] + t] = log
             step = step_of(goals, at, u, t, width)
@@ -170,24 +159,21 @@ def cpu(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width
 
 def cuda(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width: int) -> None:
     """All units, a block each, whose threads share its frames, and then the states of each."""
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, begin, length = locate(at, u)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        i, begin, length = p.locate(at, u)
         step = step_of(goals, at, u, 0, width)
-        place = gpu.threadIdx.x
-        while place < 4 * step.number + 4:
+        for place in range(gpu.threadIdx.x, 4 * step.number + 4, gpu.blockDim.x):
             clear(room, step.old, place)
-            place += gpu.blockDim.x
         t = gpu.threadIdx.x
         while t < length:
-            frame = (begin + along(at, t)) * width
-            token, value = best_known(x, frame, width, goals.logits)
+            frame = (begin + p.along(at, t)) * width
+            token, value = p.best_known(x, frame, width, goals.logits)
             room.logs[at.cum[i] + t] = 0
             if token < 0:
                 room.logs[at.cum[i] + t] = math.inf
             elif goals.logits > 0 and value > -math.inf:
                 room.logs[at.cum[i] + t] = value
-                room.logs[at.cum[i] + t] += ln(frame_powers(x, frame, width, value))
+                room.logs[at.cum[i] + t] += p.ln(frame_powers(x, frame, width, value))
             t += gpu.blockDim.x
         gpu.syncthreads()
         for t in range(length):
@@ -206,8 +192,7 @@ def cuda(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, widt
                     out.counts[i] = -1 - t
             if out.counts[i] == 0:
                 trace(x, goals, out, room, at, u, width)
-        u += gpu.gridDim.x
 
 
 _KINDS = ("f4", "f4", "f4", "f8", "f8", "u1")  # in the order of the arguments
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f4", *_KINDS), ("f8", *_KINDS)), 1 << 20)

@@ -8,7 +8,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Columns, Layout
-from .parts.names import gpu
 
 
 @p.by_columns(most=4)
@@ -96,12 +95,10 @@ def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: in
 
 def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
     """All units, a thread a column of each; while four rows are added the next four are on their way."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)
         begin, by = (length - 1) * back, 1 - 2 * back
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             single = p.zero_in(out) * p.number_in(out, -0.0)  # -0.0, to which -0.0 can be added
             following = (p.zero_in(x), p.zero_in(x), p.zero_in(x), p.zero_in(x))
@@ -133,8 +130,6 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 total += p.wide(x[place])
                 out[place] = p.item_in(out, total)
                 t += 1
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.SUMS, fours=True)

@@ -34,12 +34,10 @@ def cpu(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int, 
 
 def cuda(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int) -> None:
     """All rows of whole sequences, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, d = p.find(at, r)
         count, begin = cum[i + 1] - cum[i], cum[i]
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             if back == 0:
                 if t < count:
                     out[(begin + t) * width + k] = x[(d + 1) * width + k] - x[d * width + k]
@@ -50,8 +48,6 @@ def cuda(x: Array, out: Array, at: Layout, cum: Integers, back: int, width: int)
                 if t < count:
                     total -= x[(begin + t) * width + k]
                 out[d * width + k] = total
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike((*p.NUMBERS, *p.COMPLEX), 2), p.STREAMS)

@@ -5,63 +5,45 @@
 at a time: 16 numbers in lanes, then 4, then one by one, and the lanes of each are added in pairs.
 """
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    Integers,
-    KernelSpec,
-    alike,
-    at_least,
-    at_most,
-    compiled,
-    dot,
-    each,
-    fold_each,
-    load,
-    pointer,
-    scratch,
-    shared,
-    store,
-)
-from .parts.names import gpu, search
+from . import parts as p
+from .parts import Array, Integers
 
 
-@shared
+@p.shared
 def put_products(
-    x: Array, y: Array, out: Array, p: int, rows: tuple[int, int, int, int], place: int, deep: int
+    x: Array, y: Array, out: Array, pair: int, rows: tuple[int, int, int, int], place: int, deep: int
 ) -> None:
-    """Write the products of the item at `p` with the four at `rows`."""
+    """Write the products of the item at `pair` with the four at `rows`."""
     a, b, c, d = rows
     k = 0
-    zero, few = each(out, 0, 16), each(out, 0, 4)
+    zero, few = p.each(out, 0, 16), p.each(out, 0, 4)
     one, two, three, four = zero, zero, zero, zero
     while k + 16 <= deep:
-        item = load(x, p + k, 16, out)
-        one = one + item * load(y, a + k, 16, out)
-        two = two + item * load(y, b + k, 16, out)
-        three = three + item * load(y, c + k, 16, out)
-        four = four + item * load(y, d + k, 16, out)
+        item = p.load(x, pair + k, 16, out)
+        one = one + item * p.load(y, a + k, 16, out)
+        two = two + item * p.load(y, b + k, 16, out)
+        three = three + item * p.load(y, c + k, 16, out)
+        four = four + item * p.load(y, d + k, 16, out)
         k += 16
-    sums = fold_each(one, two, three, four)
+    sums = p.fold_each(one, two, three, four)
     first, second, third, fourth = few, few, few, few
     while k + 4 <= deep:
-        some = load(x, p + k, 4, out)
-        first = first + some * load(y, a + k, 4, out)
-        second = second + some * load(y, b + k, 4, out)
-        third = third + some * load(y, c + k, 4, out)
-        fourth = fourth + some * load(y, d + k, 4, out)
+        some = p.load(x, pair + k, 4, out)
+        first = first + some * p.load(y, a + k, 4, out)
+        second = second + some * p.load(y, b + k, 4, out)
+        third = third + some * p.load(y, c + k, 4, out)
+        fourth = fourth + some * p.load(y, d + k, 4, out)
         k += 4
-    store(out, place, sums + fold_each(first, second, third, fourth))
+    p.store(out, place, sums + p.fold_each(first, second, third, fourth))
     while k < deep:
-        out[place] += x[p + k] * y[a + k]
-        out[place + 1] += x[p + k] * y[b + k]
-        out[place + 2] += x[p + k] * y[c + k]
-        out[place + 3] += x[p + k] * y[d + k]
+        out[place] += x[pair + k] * y[a + k]
+        out[place + 1] += x[pair + k] * y[b + k]
+        out[place + 2] += x[pair + k] * y[c + k]
+        out[place + 3] += x[pair + k] * y[d + k]
         k += 1
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -70,23 +52,30 @@ def cpu(
     at_y: Integers,
     begins: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Sequences `lo` to `hi`; the last four of the others may be some that were taken before."""
-    room = scratch(out)
-    x, y, out, at_x, at_y, begins = pointer(x), pointer(y), pointer(out), pointer(at_x), pointer(at_y), pointer(begins)
+    room = p.scratch(out)
+    x, y, out, at_x, at_y, begins = (
+        p.pointer(x),
+        p.pointer(y),
+        p.pointer(out),
+        p.pointer(at_x),
+        p.pointer(at_y),
+        p.pointer(begins),
+    )
     for i in range(lo, hi):
         first, count = at_y[i], at_y[i + 1] - at_y[i]
         place = begins[i]
-        last = at_least(count - 1, 0)
+        last = p.at_least(count - 1, 0)
         for r in range(at_x[i], at_x[i + 1]):
             t = 0
             while t < count:
-                t = at_least(at_most(t, count - 4), 0)
-                p, q = (first + t) * deep, (first + last) * deep
-                rows = p, at_most(p + deep, q), at_most(p + 2 * deep, q), at_most(p + 3 * deep, q)
+                t = p.at_least(p.at_most(t, count - 4), 0)
+                pair, q = (first + t) * deep, (first + last) * deep
+                rows = pair, p.at_most(pair + deep, q), p.at_most(pair + 2 * deep, q), p.at_most(pair + 3 * deep, q)
                 if count >= 4:
                     put_products(x, y, out, r * deep, rows, place + t, deep)
                 else:
@@ -105,16 +94,14 @@ def cuda(
     at_y: Integers,
     begins: Integers,
     deep: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All products, a thread each."""
-    p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while p < begins[begins.size - 1]:
-        i = search(begins, p)
+    for pair in range(p.first_unit(), begins[begins.size - 1], p.units_of_grid()):
+        i = p.search(begins, pair)
         count = at_y[i + 1] - at_y[i]
-        t = p - begins[i]
-        out[p] = dot(x, (at_x[i] + t // count) * deep, y, (at_y[i] + t % count) * deep, deep)
-        p += gpu.gridDim.x * gpu.blockDim.y
+        t = pair - begins[i]
+        out[pair] = p.dot(x, (at_x[i] + t // count) * deep, y, (at_y[i] + t % count) * deep, deep)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 3), 1 << 19)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 3), 1 << 19)

@@ -196,7 +196,7 @@ def weight_of(value: float, y: float, floors: Any, mean: float) -> Any:
 def cuda(
     scores: Scores,
     out: Drawn,
-    room: Room,  # noqa: ARG001  of the host alone
+    room: Room,
     limits: Limits,
     draws: Draws,
     warp: Warp,
@@ -211,8 +211,7 @@ def cuda(
     infinite = x.dtype.type(math.inf)
     nothing = order_of(-infinite)
     chunk = (width + threads - 1) // threads
-    r = gpu.blockIdx.x
-    while r < running.size:
+    for r in range(gpu.blockIdx.x, running.size, gpu.gridDim.x):
         row = r * width
         top = -infinite
         wrong = 0
@@ -319,8 +318,7 @@ def cuda(
         mass = p.wide(x.dtype.type(0))
         for own in range(threads):
             mass += parts[own]
-        d = draws.begin[r] + me
-        while d < draws.begin[r + 1]:
+        for d in range(draws.begin[r] + me, draws.begin[r + 1], threads):
             token = -1 if good else -2
             score = p.wide(-infinite)
             if alive:
@@ -341,7 +339,6 @@ def cuda(
                 score = p.wide(p.limited(x[row + token], token, r, limits)) - shift + p.wide(running[r])
             out.tokens[d] = score
             out.tokens[draws.seeds.size + d] = token
-            d += threads
         k = me if out.warped.size != 0 else width
         while k < width:
             value = p.limited(x[row + k], k, r, limits)
@@ -352,7 +349,6 @@ def cuda(
                 out.warped[place] = x.dtype.type(p.wide(y) - p.ln(mass))
             k += threads
         gpu.syncthreads()
-        r += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", *("f4",) * 4),))

@@ -76,11 +76,9 @@ def cuda(src: Array | int, out: Array, at: Layout, last: int, back: int, row: in
     """All units, a line of threads each; `src` and `out` are machine words, `row` words a row."""
     unit = 1 if at.absolute else row
     word = out.itemsize if at.absolute else 1
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        w = gpu.threadIdx.x
-        while w < row:
+        for w in range(gpu.threadIdx.x, row, gpu.blockDim.x):
             if length != 0:
                 place = first * unit + (p.along(at, last * (length - 1)) * row + w) * word
                 d = place if back else i * row + w
@@ -88,8 +86,6 @@ def cuda(src: Array | int, out: Array, at: Layout, last: int, back: int, row: in
                 p.move_word(out, d, src, s)
             elif back == 0:
                 out[i * row + w] = 0
-            w += gpu.blockDim.x
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "rows")

@@ -77,14 +77,12 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a line of threads each."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         count = length if length < most else most
         skip = (length - count) * tail
         begin = left * (width - count)
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             t = k - begin
             inside = t >= 0 and t < count
             place = i * width + k
@@ -94,8 +92,6 @@ def cuda(
             places[place] = t if inside else 0
             if labels.size != 0:
                 labels[place] = token if inside else ignore
-            k += gpu.blockDim.x
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("i4",), ("i8",)), p.STREAMS)

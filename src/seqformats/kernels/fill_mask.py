@@ -9,7 +9,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     places = p.pointer(out)
     for i in range(lo, hi):
@@ -23,17 +23,13 @@ def cpu(out: Array, cum: Integers, room: int, left: int, width: int, lo: int, hi
             places[q] = 0
 
 
-def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int) -> None:
     """All sequences, the grid's y, a thread a place."""
-    i = gpu.blockIdx.y
-    while i < runs:
+    for i in range(gpu.blockIdx.y, runs, gpu.gridDim.y):
         length = cum[i + 1] - cum[i]
         first = room - length if left else 0
-        q = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-        while q < room:
+        for q in range(p.first_unit(), room, p.units_of_grid()):
             out[i * room + q] = 1 if q >= first and q < first + length else 0
-            q += gpu.gridDim.x * gpu.blockDim.y
-        i += gpu.gridDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "runs", (("u1",),), p.STREAMS)

@@ -36,14 +36,12 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     ends = p.natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, u)
         share = (length + gpu.blockDim.y - 1) // gpu.blockDim.y
         start = p.at_most(gpu.threadIdx.y * share, length)
         stop = p.at_most(start + share, length)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             last = -1
             if k < width:
@@ -64,8 +62,6 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
                         last = t
                     out[r] = x[(first + p.along(at, last)) * width + k] if last >= 0 else value
             gpu.syncthreads()  # before the memory is used again
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), p.STREAMS)

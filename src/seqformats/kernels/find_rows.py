@@ -102,46 +102,30 @@ def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
     return where
 
 
-def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, wanted: Array, out: Integers, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     found = p.natural(gpu.shared.array(128, at.cum.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            where = length
-            if k < width:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                where = place_from(x, columns, wanted[i * width + k], gpu.threadIdx.y, gpu.blockDim.y)
-            found[place] = where
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half:
-                    found[place] = min(found[place], found[place + half * gpu.blockDim.x])
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = found[place] if length != 0 else -1
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    where = columns.length
+    if k < width:
+        where = place_from(x, columns, wanted[i * width + k], gpu.threadIdx.y, gpu.blockDim.y)
+    found[slot] = where
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half:
+            found[slot] = min(found[slot], found[slot + half * gpu.blockDim.x])
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = found[slot] if columns.length != 0 else -1
 
 
-def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            where = place_from(x, columns, wanted[i * width + k], 0, 1)
-            out[i * width + k] = where if where < length else -1
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    where = place_from(x, columns, wanted[i * width + k], 0, 1)
+    out[i * width + k] = where if where < columns.length else -1
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.NUMBERS, 2), short=short)

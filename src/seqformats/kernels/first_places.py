@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -46,17 +45,13 @@ def in_none(x: Array, rows: Integers, piece: int, k: int, width: int) -> Any:
 
 def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, width: int) -> None:
     """All sequences, a thread a column of each; eight pieces are on their way at a time."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         end = pieces[i + 1]
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             piece = pieces[i]
             while piece + 8 <= end and in_none(x, rows, piece, k, width):
                 piece += 8
             out[i * width + k] = first_of(x, rows, piece, end, rows[pieces[i]], k, width)
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i8", "i8"),))

@@ -48,11 +48,9 @@ def cuda(
     width: int,
 ) -> None:
     """All rows of `out`, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
+    for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             total = out.dtype.type(0)
             blocks = p.wide(total)
             for c in range(counts[u]):
@@ -64,8 +62,6 @@ def cuda(
             if mode == 1 and counts[u] > 1:
                 total /= out.dtype.type(counts[u])  # an integer would divide in float64
             out[r * width + k] = total
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (*p.alike(p.FLOATS, 2), *p.MEANS))

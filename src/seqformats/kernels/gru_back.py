@@ -12,23 +12,11 @@
 order.
 """
 
-from .parts import (
-    Array,
-    Integers,
-    KernelSpec,
-    Product,
-    compiled,
-    each,
-    load,
-    multiply,
-    multiply_few,
-    pointer,
-    step_at,
-    store,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     dy: Array,
@@ -44,7 +32,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
     steps = begins.size - 1
-    x, dy, z = pointer(x), pointer(dy), pointer(z)
+    x, dy, z = p.pointer(x), p.pointer(dy), p.pointer(z)
     before = room * 3 * width
     inner = before + room * width
     inputs = room * 3 * width
@@ -53,40 +41,40 @@ def cpu(
     for u in range(lo, hi):
         tile = states + count * width + u * 512
         for s in range(steps):
-            row, alive, _, _, _ = step_at(begins, steps, steps - 1 - s, back)
+            row, alive, _, _, _ = p.step_at(begins, steps, steps - 1 - s, back)
             i = u
             while i < alive:
-                for p in range(width // 16):
-                    place, g = (row + i) * width + 16 * p, (row + i) * 3 * width + 48 * p
-                    state, one = states + i * width + 16 * p, each(x, 1, 16)
-                    reset, keep, content = load(x, g, 16, x), load(x, g + 16, 16, x), load(x, g + 32, 16, x)
-                    slope = load(z, state, 16, x) + load(dy, place, 16, x)
+                for group in range(width // 16):
+                    place, g = (row + i) * width + 16 * group, (row + i) * 3 * width + 48 * group
+                    state, one = states + i * width + 16 * group, p.each(x, 1, 16)
+                    reset, keep, content = p.load(x, g, 16, x), p.load(x, g + 16, 16, x), p.load(x, g + 32, 16, x)
+                    slope = p.load(z, state, 16, x) + p.load(dy, place, 16, x)
                     new = slope * (one - keep) * (one - content * content)
-                    of_reset = new * load(x, inner + place, 16, x) * reset * (one - reset)
-                    of_keep = slope * (load(x, before + place, 16, x) - content) * keep * (one - keep)
-                    store(z, g, of_reset)
-                    store(z, g + 16, of_keep)
-                    store(z, g + 32, new * reset)
-                    store(z, inputs + g, of_reset)
-                    store(z, inputs + g + 16, of_keep)
-                    store(z, inputs + g + 32, new)
-                    store(z, state, slope * keep)
+                    of_reset = new * p.load(x, inner + place, 16, x) * reset * (one - reset)
+                    of_keep = slope * (p.load(x, before + place, 16, x) - content) * keep * (one - keep)
+                    p.store(z, g, of_reset)
+                    p.store(z, g + 16, of_keep)
+                    p.store(z, g + 32, new * reset)
+                    p.store(z, inputs + g, of_reset)
+                    p.store(z, inputs + g + 16, of_keep)
+                    p.store(z, inputs + g + 32, new)
+                    p.store(z, state, slope * keep)
                 i += units
-            for p in range(width // 32):
+            for group in range(width // 32):
                 i = u
                 while i < alive:
-                    begin, panel = (row + i) * 3 * width, weights + p * 96 * width
-                    product = Product(tile, 32, begin, units * 3 * width, 1, panel, 32, 3 * width, 0)
+                    begin, panel = (row + i) * 3 * width, weights + group * 96 * width
+                    product = p.Product(tile, 32, begin, units * 3 * width, 1, panel, 32, 3 * width, 0)
                     if i + 4 * units < alive:
-                        multiply(z, product, 32)
+                        p.multiply(z, product, 32)
                     else:
-                        multiply_few(z, product, 32)
+                        p.multiply_few(z, product, 32)
                     r = 0
                     while r < 8 and i < alive:
-                        place = states + i * width + 32 * p
-                        store(z, place, load(z, place, 32, z) + load(z, tile + 32 * r, 32, z))
+                        place = states + i * width + 32 * group
+                        p.store(z, place, p.load(z, place, 32, z) + p.load(z, tile + 32 * r, 32, z))
                         i += units
                         r += 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 3, ("f8",) * 3))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 3, ("f8",) * 3))

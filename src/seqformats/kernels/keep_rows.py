@@ -6,11 +6,10 @@ tokens.
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
-def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     items = x[lo:hi]
     keep = out[lo:hi]
@@ -26,10 +25,9 @@ def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) ->
         keep[r] = 1 if low == tokens.size or tokens[low] != items[r] else 0
 
 
-def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:
     """All rows, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < out.size:
+    for r in range(p.first_unit(), out.size, p.units_of_grid()):
         low = 0
         high = tokens.size
         while low < high:
@@ -39,7 +37,6 @@ def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:  # noqa: A
             else:
                 high = middle
         out[r] = 1 if low == tokens.size or tokens[low] != x[r] else 0
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(

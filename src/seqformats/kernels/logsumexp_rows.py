@@ -84,36 +84,18 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
         logsumexp(given, columns, i * width, k, width)
 
 
-def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.column_powers(x, parts, place, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = top + p.ln(total)
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    top, total = p.column_powers(x, parts, slot, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = top + p.ln(total)
 
 
-def short(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.powers_of(x, columns, 0, 1)
-            out[i * width + k] = top + p.ln(total)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    top, total = p.powers_of(x, columns, 0, 1)
+    out[i * width + k] = top + p.ln(total)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), short=short, fours=True)

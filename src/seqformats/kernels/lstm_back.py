@@ -11,23 +11,11 @@
 order.
 """
 
-from .parts import (
-    Array,
-    Integers,
-    KernelSpec,
-    Product,
-    compiled,
-    each,
-    load,
-    multiply,
-    multiply_few,
-    pointer,
-    step_at,
-    store,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     dy: Array,
@@ -43,7 +31,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
     steps = begins.size - 1
-    x, dy, z = pointer(x), pointer(dy), pointer(z)
+    x, dy, z = p.pointer(x), p.pointer(dy), p.pointer(z)
     cells = room * 5 * width
     tops = cells + room * width
     weights = room * 4 * width
@@ -51,39 +39,39 @@ def cpu(
     for u in range(lo, hi):
         tile = states + 2 * count * width + u * 512
         for s in range(steps):
-            row, alive, _, _, _ = step_at(begins, steps, steps - 1 - s, back)
+            row, alive, _, _, _ = p.step_at(begins, steps, steps - 1 - s, back)
             i = u
             while i < alive:
-                for p in range(width // 16):
-                    place, g = (row + i) * width + 16 * p, (row + i) * 4 * width + 64 * p
-                    state = states + i * width + 16 * p
+                for group in range(width // 16):
+                    place, g = (row + i) * width + 16 * group, (row + i) * 4 * width + 64 * group
+                    state = states + i * width + 16 * group
                     cell = state + count * width
-                    one = each(x, 1, 16)
-                    enter, forget = load(x, g, 16, x), load(x, g + 16, 16, x)
-                    content, give = load(x, g + 32, 16, x), load(x, g + 48, 16, x)
-                    top = load(x, tops + place, 16, x)
-                    slope = load(z, state, 16, x) + load(dy, place, 16, x)
-                    change = load(z, cell, 16, x) + slope * give * (one - top * top)
-                    store(z, g, change * content * enter * (one - enter))
-                    store(z, g + 16, change * load(x, cells + place, 16, x) * forget * (one - forget))
-                    store(z, g + 32, change * enter * (one - content * content))
-                    store(z, g + 48, slope * top * give * (one - give))
-                    store(z, cell, change * forget)
+                    one = p.each(x, 1, 16)
+                    enter, forget = p.load(x, g, 16, x), p.load(x, g + 16, 16, x)
+                    content, give = p.load(x, g + 32, 16, x), p.load(x, g + 48, 16, x)
+                    top = p.load(x, tops + place, 16, x)
+                    slope = p.load(z, state, 16, x) + p.load(dy, place, 16, x)
+                    change = p.load(z, cell, 16, x) + slope * give * (one - top * top)
+                    p.store(z, g, change * content * enter * (one - enter))
+                    p.store(z, g + 16, change * p.load(x, cells + place, 16, x) * forget * (one - forget))
+                    p.store(z, g + 32, change * enter * (one - content * content))
+                    p.store(z, g + 48, slope * top * give * (one - give))
+                    p.store(z, cell, change * forget)
                 i += units
-            for p in range(width // 32):
+            for group in range(width // 32):
                 i = u
                 while i < alive:
-                    begin, panel = (row + i) * 4 * width, weights + p * 128 * width
-                    product = Product(tile, 32, begin, units * 4 * width, 1, panel, 32, 4 * width, 0)
+                    begin, panel = (row + i) * 4 * width, weights + group * 128 * width
+                    product = p.Product(tile, 32, begin, units * 4 * width, 1, panel, 32, 4 * width, 0)
                     if i + 4 * units < alive:
-                        multiply(z, product, 32)
+                        p.multiply(z, product, 32)
                     else:
-                        multiply_few(z, product, 32)
+                        p.multiply_few(z, product, 32)
                     r = 0
                     while r < 8 and i < alive:
-                        store(z, states + i * width + 32 * p, load(z, tile + 32 * r, 32, z))
+                        p.store(z, states + i * width + 32 * group, p.load(z, tile + 32 * r, 32, z))
                         i += units
                         r += 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 3, ("f8",) * 3))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 3, ("f8",) * 3))

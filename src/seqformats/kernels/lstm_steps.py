@@ -20,27 +20,11 @@ unit.  The sums of each row do not depend on other rows.
 S. Hochreiter and J. Schmidhuber, Long short-term memory, 1997, with the gates of PyTorch's `nn.LSTM`.
 """
 
-from .parts import (
-    Array,
-    Inputs,
-    Integers,
-    KernelSpec,
-    Product,
-    compiled,
-    copy_numbers,
-    enter,
-    load,
-    multiply,
-    multiply_few,
-    pointer,
-    sigmoid,
-    step_at,
-    store,
-    tanh,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     given: Array,
@@ -56,7 +40,7 @@ def cpu(
     count, deep, room, held = sizes[0], sizes[1], sizes[2], sizes[3]
     ahead, units, back = sizes[4], sizes[5], sizes[6]
     steps, keeps, line = begins.size - 1, room > 0, 4 * width
-    x, given, out, states = pointer(x), pointer(given), pointer(out), pointer(states)
+    x, given, out, states = p.pointer(x), p.pointer(given), p.pointer(out), p.pointer(states)
     before = room * line
     cells = before + held * width
     tops = cells + held * width
@@ -65,70 +49,70 @@ def cpu(
     bias = weights + line * width
     for u in range(lo, hi):
         tile = bias + line + u * (512 + ahead * (deep + line))
-        inputs = Inputs(tile + 512, tile + 512 + ahead * deep, entering, deep, line)
+        inputs = p.Inputs(tile + 512, tile + 512 + ahead * deep, entering, deep, line)
         known, added = (
             0,
             inputs.gates,
         )  # up to which step inputs are added up, and those of this one
         for s in range(steps):
             if s == known:
-                known, added = enter(given, x, begins, s, back, u, units, inputs), inputs.gates
-            row, alive, old, follow, others = step_at(begins, steps, s, back)
+                known, added = p.enter(given, x, begins, s, back, u, units, inputs), inputs.gates
+            row, alive, old, follow, others = p.step_at(begins, steps, s, back)
             now, following = row, follow  # where the states before this step are, and before the next one
             if not keeps:
                 now, following = (s & 1) * count, (~s & 1) * count
             i = u
             while i < alive:
                 if i >= old:  # the sequence begins here
-                    copy_numbers(states, i * width, x, before + (now + i) * width, width)
-                    copy_numbers(states, (count + i) * width, x, cells + (now + i) * width, width)
+                    p.copy_numbers(states, i * width, x, before + (now + i) * width, width)
+                    p.copy_numbers(states, (count + i) * width, x, cells + (now + i) * width, width)
                 i += units
-            for p in range(width // 16):
-                panel, shift = weights + p * 64 * width, bias + p * 64
-                i, entered = u, added + p * 64
+            for group in range(width // 16):
+                panel, shift = weights + group * 64 * width, bias + group * 64
+                i, entered = u, added + group * 64
                 while i < alive:
                     begin = before + (now + i) * width
                     gap = units * width
-                    one = Product(tile, 64, begin, gap, 1, panel, 32, width, 0)
-                    two = Product(tile + 32, 64, begin, gap, 1, panel + 32 * width, 32, width, 0)
+                    one = p.Product(tile, 64, begin, gap, 1, panel, 32, width, 0)
+                    two = p.Product(tile + 32, 64, begin, gap, 1, panel + 32 * width, 32, width, 0)
                     if i + 4 * units < alive:
-                        multiply(x, one, 32)
-                        multiply(x, two, 32)
+                        p.multiply(x, one, 32)
+                        p.multiply(x, two, 32)
                     else:
-                        multiply_few(x, one, 32)
-                        multiply_few(x, two, 32)
+                        p.multiply_few(x, one, 32)
+                        p.multiply_few(x, two, 32)
                     r = 0
                     while r < 8 and i < alive:
-                        q, g, unit = tile + r * 64, (row + i) * line + p * 64, p * 16
+                        q, g, unit = tile + r * 64, (row + i) * line + group * 64, group * 16
                         place = (row + i) * width + unit
-                        low = load(x, entered, 16, x) + load(x, shift, 16, x) + load(x, q, 16, x)
-                        keep = load(x, entered + 16, 16, x) + load(x, shift + 16, 16, x) + load(x, q + 16, 16, x)
-                        new = load(x, entered + 32, 16, x) + load(x, shift + 32, 16, x) + load(x, q + 32, 16, x)
-                        last = load(x, entered + 48, 16, x) + load(x, shift + 48, 16, x) + load(x, q + 48, 16, x)
-                        admit, forget = sigmoid(low, 16), sigmoid(keep, 16)
-                        content, give = tanh(new, 16), sigmoid(last, 16)
-                        cell = forget * load(x, cells + (now + i) * width + unit, 16, x) + admit * content
-                        top = tanh(cell, 16)
+                        low = p.load(x, entered, 16, x) + p.load(x, shift, 16, x) + p.load(x, q, 16, x)
+                        keep = p.load(x, entered + 16, 16, x) + p.load(x, shift + 16, 16, x) + p.load(x, q + 16, 16, x)
+                        new = p.load(x, entered + 32, 16, x) + p.load(x, shift + 32, 16, x) + p.load(x, q + 32, 16, x)
+                        last = p.load(x, entered + 48, 16, x) + p.load(x, shift + 48, 16, x) + p.load(x, q + 48, 16, x)
+                        admit, forget = p.sigmoid(low, 16), p.sigmoid(keep, 16)
+                        content, give = p.tanh(new, 16), p.sigmoid(last, 16)
+                        cell = forget * p.load(x, cells + (now + i) * width + unit, 16, x) + admit * content
+                        top = p.tanh(cell, 16)
                         state = give * top
                         if keeps:
-                            store(x, g, admit)
-                            store(x, g + 16, forget)
-                            store(x, g + 32, content)
-                            store(x, g + 48, give)
-                            store(x, tops + place, top)
-                        store(out, place, state)
+                            p.store(x, g, admit)
+                            p.store(x, g + 16, forget)
+                            p.store(x, g + 32, content)
+                            p.store(x, g + 48, give)
+                            p.store(x, tops + place, top)
+                        p.store(out, place, state)
                         if i < others:
                             place = (following + i) * width + unit
-                            store(x, before + place, state)
-                            store(x, cells + place, cell)
+                            p.store(x, before + place, state)
+                            p.store(x, cells + place, cell)
                         else:
                             place = i * width + unit
-                            store(states, place, state)
-                            store(states, place + count * width, cell)
+                            p.store(states, place, state)
+                            p.store(states, place + count * width, cell)
                         i += units
                         r += 1
                         entered += line
             added += (alive - u + units - 1) // units * line if u < alive else 0
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))

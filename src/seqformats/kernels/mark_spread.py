@@ -10,7 +10,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -20,14 +20,12 @@ def cpu(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, wid
             out[row] = value if marks.size == 0 or marks[row] != 0 else 0.0
 
 
-def cuda(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(numbers: Array, factor: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All rows, a thread each."""
-    r = gpu.grid(1)
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(gpu.grid(1), at.cum[at.cum.size - 1], gpu.gridsize(1)):
         i, _, row = p.find(at, r)
         counts = marks.size == 0 or marks[row] != 0
         out[row] = p.item_in(out, numbers[i] * factor[0] if counts else p.zero_in(numbers))
-        r += gpu.gridsize(1)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple(("f8", "f8", "u1", kind) for kind in p.FLOATS))

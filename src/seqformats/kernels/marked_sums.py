@@ -10,7 +10,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -27,23 +27,20 @@ def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi:
         out[3 * i + 2] = squares
 
 
-def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a block each, whose threads share the items."""
     parts = p.natural(gpu.shared.array(128, out.dtype))
     threads, slot = gpu.blockDim.x * gpu.blockDim.y, gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         number, total, squares = p.zero_in(out), p.zero_in(out), p.zero_in(out)
-        t = slot if gpu.blockIdx.y == 0 else length
-        while t < length:
+        for t in range(slot if gpu.blockIdx.y == 0 else length, length, threads):
             row = first + p.along(at, t)
             if marks.size == 0 or marks[row] != 0:
                 value = p.number_in(out, x[row])
                 number += p.number_in(out, 1)
                 total += value
                 squares += value * value
-            t += threads
         for turn in range(3):
             parts[slot] = number if turn == 0 else total if turn == 1 else squares
             gpu.syncthreads()
@@ -56,7 +53,6 @@ def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  #
             if slot == 0 and gpu.blockIdx.y == 0:
                 out[3 * i + turn] = parts[0]
             gpu.syncthreads()  # before the memory is used again
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "u1", "f8") for kind in p.FLOATS))

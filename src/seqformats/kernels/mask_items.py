@@ -37,7 +37,7 @@ def cpu(
     special: Integers,
     tokens: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -87,18 +87,16 @@ def cuda(
     special: Integers,
     tokens: Integers,
     numbers: Integers,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All units, a block each, a thread an item; where there are words, the block finds where each item's begins."""
     begun = p.natural(gpu.shared.array(128, at.cum.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         word = 0  # where the last word of the turns before begins
-        turn = 0
-        while turn < length:  # the same turns for the whole block, which waits for each other below
+        for turn in range(0, length, threads):  # the same turns for the whole block, which waits for each other below
             t = turn + me
             q = first
             if t < length:
@@ -130,8 +128,6 @@ def cuda(
                     out[q] = numbers[4] if bits < numbers[2] else another(i, t, tokens, numbers)
                 labels[q] = token if pick else numbers[6]
                 chosen[q] = 1 if pick else 0
-            turn += threads
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

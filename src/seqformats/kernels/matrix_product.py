@@ -10,78 +10,65 @@ one of which is 1, (k, c) of `b` at ``k * across + c``, and (r, c) of `out` at `
 K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 """
 
-from .parts import (
-    Array,
-    Integers,
-    KernelSpec,
-    Product,
-    add_row,
-    at_most,
-    compiled,
-    give_row,
-    load,
-    multiply,
-    pack_row,
-    pointer,
-    store,
-)
+from . import parts as p
+from .parts import Array, Integers
 
 
-@compiled
+@p.compiled
 def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     down, along, across, gap = sizes[0], sizes[1], sizes[2], sizes[3]
     high, deep, share = sizes[4], sizes[5], sizes[6]
-    a, b, out, x = pointer(a), pointer(b), pointer(out), pointer(x)
+    a, b, out, x = p.pointer(a), p.pointer(b), p.pointer(out), p.pointer(x)
     for u in range(lo, hi):
         panels = u * (256 * 512 + 128 * 256 + 256)
         rows = panels + 256 * 512
         tile = rows + 128 * 256
-        first, last = u * share, at_most((u + 1) * share, high)
+        first, last = u * share, p.at_most((u + 1) * share, high)
         left = 0
         while left < width:
-            right = at_most(left + 512, width)
+            right = p.at_most(left + 512, width)
             top = 0
             while top < deep or top == 0:
-                size = at_most(deep - top, 256)
+                size = p.at_most(deep - top, 256)
                 for k in range(size):
                     c = left
                     while c < right:
-                        some = at_most(right - c, 32)
-                        pack_row(b, (top + k) * across + c, some, x, panels + (c - left) * 256 + k * 32, 32, 1)
+                        some = p.at_most(right - c, 32)
+                        p.pack_row(b, (top + k) * across + c, some, x, panels + (c - left) * 256 + k * 32, 32, 1)
                         c += 32
                 begin = first
                 while begin < last:
-                    end = at_most(begin + 128, last)
+                    end = p.at_most(begin + 128, last)
                     if along == 1:
                         for r in range(begin, end):
-                            pack_row(a, r * down + top, size, x, rows + (r - begin) * 256, size, 1)
+                            p.pack_row(a, r * down + top, size, x, rows + (r - begin) * 256, size, 1)
                     else:
                         for r in range(begin, end, 8):
                             some = end - r
                             for k in range(size):
                                 place = rows + (r - begin) * 256 + k * 8
                                 if some >= 8:
-                                    store(x, place, load(a, (top + k) * along + r, 8, x))
+                                    p.store(x, place, p.load(a, (top + k) * along + r, 8, x))
                                 else:
-                                    pack_row(a, (top + k) * along + r, some, x, place, 8, 1)
+                                    p.pack_row(a, (top + k) * along + r, some, x, place, 8, 1)
                     c = left
                     while c < right:
-                        some = at_most(right - c, 32)
+                        some = p.at_most(right - c, 32)
                         panel = panels + (c - left) * 256
                         r = begin
                         while r < end:
-                            p = rows + (r - begin) * 256
+                            these = rows + (r - begin) * 256
                             if along == 1:
-                                multiply(x, Product(tile, 32, p, 256, 1, panel, 32, size, 0), 32)
+                                p.multiply(x, p.Product(tile, 32, these, 256, 1, panel, 32, size, 0), 32)
                             else:
-                                multiply(x, Product(tile, 32, p, 1, 8, panel, 32, size, 0), 32)
-                            for k in range(at_most(end - r, 8)):
+                                p.multiply(x, p.Product(tile, 32, these, 1, 8, panel, 32, size, 0), 32)
+                            for k in range(p.at_most(end - r, 8)):
                                 place = (r + k) * gap + c
                                 if top == 0:
-                                    give_row(x, tile + 32 * k, out, place, some)
+                                    p.give_row(x, tile + 32 * k, out, place, some)
                                 else:
-                                    add_row(x, tile + 32 * k, out, place, some, 1)
+                                    p.add_row(x, tile + 32 * k, out, place, some, 1)
                             r += 8
                         c += 32
                     begin = end
@@ -89,4 +76,4 @@ def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, l
             left = right
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))

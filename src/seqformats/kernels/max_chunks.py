@@ -69,11 +69,9 @@ def cuda(
     width: int,
 ) -> None:
     """All rows of `out`, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
+    for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             best = out.dtype.type(0)
             found = -1
             for c in range(first[u], first[u] + counts[u]):
@@ -84,8 +82,6 @@ def cuda(
             out[r * width + k] = best
             if keep:
                 rows[r * width + k] = found
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.NUMBERS, 2))

@@ -142,49 +142,33 @@ def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> A
     return best_one_way(x, columns, t, by, 0)
 
 
-def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, out: Array, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     values = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            values[place] = 0
-            best = values[place]  # zero in the dtype of x
-            if k < width and length != 0:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                best = best_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
-            values[place] = best
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half and p.beyond(values[place + half * gpu.blockDim.x], values[place], least):
-                    values[place] = values[place + half * gpu.blockDim.x]
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = values[place]
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    values[slot] = 0
+    best = values[slot]  # zero in the dtype of x
+    if k < width and columns.length != 0:
+        best = best_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
+    values[slot] = best
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half and p.beyond(values[slot + half * gpu.blockDim.x], values[slot], least):
+            values[slot] = values[slot + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = values[slot]
 
 
-def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if length == 0:
-                out[i * width + k] = p.zero_in(out)
-            else:
-                out[i * width + k] = best_of_column(x, columns, 0, 1, least)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    if columns.length == 0:
+        out[i * width + k] = p.zero_in(out)
+    else:
+        out[i * width + k] = best_of_column(x, columns, 0, 1, least)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.NUMBERS, 2), p.STREAMS, short, fours=True)

@@ -12,7 +12,7 @@ from .parts.names import gpu
 
 
 @p.compiled
-def cpu(sums: Array, how: Array, out: Array, weights: Array, each: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(sums: Array, how: Array, out: Array, weights: Array, each: int, width: int, lo: int, hi: int) -> None:
     """The one unit."""
     for _ in range(lo, hi):
         whole = how[1]
@@ -34,7 +34,7 @@ def cpu(sums: Array, how: Array, out: Array, weights: Array, each: int, width: i
         out[0] = total
 
 
-def cuda(sums: Array, how: Array, out: Array, weights: Array, each: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(sums: Array, how: Array, out: Array, weights: Array, each: int, width: int) -> None:
     """The one unit, by one thread, since there are few sequences."""
     if gpu.grid(1) == 0:
         whole = how[1]

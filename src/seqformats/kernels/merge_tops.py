@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Constants, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -97,16 +96,12 @@ def cuda(
 ) -> None:
     """All sequences, a thread a column of each."""
     most, ks = most_of(where, pieces, width), wanted.numbers
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
-        k = p.first_column()
-        while k < width:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             length = merge(x, places, tops, where, pieces, rows, i, k, width)
             for q in range(ks.size):
                 mean = p.mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
                 out[(i * ks.size + q) * width + k] = mean
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((*kinds, "i8") for kinds in p.alike(p.FLOATS, 3)))

@@ -50,8 +50,7 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
     bits = 0
     while 1 << bits < gpu.blockDim.y:  # which is a power of two, and a shift no division
         bits += 1
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
+    for i in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, i)
         own = at.cum[i]
         share = (length + gpu.blockDim.y - 1) >> bits
@@ -68,14 +67,11 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
             q += parts[y]
         for t in range(begin, end):
             if marks[own + t] != 0:
-                w = gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-                while w < row:
+                for w in range(gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x, row, gpu.gridDim.y * gpu.blockDim.x):
                     place = first * unit + (t * row + w) * word
                     p.move_word(out, place if back else q * row + w, src, q * row + w if back else place)
-                    w += gpu.gridDim.y * gpu.blockDim.x
                 q += 1
         gpu.syncthreads()
-        i += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "sequences")

@@ -5,11 +5,10 @@
 
 from . import parts as p
 from .parts import Array, Integers, Layout
-from .parts.names import gpu
 
 
 @p.compiled
-def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, place, length = p.locate(at, u)
@@ -23,13 +22,11 @@ def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: 
                 out[place + p.along(at, t)] = begin + (0 if segments else t)
 
 
-def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:
     """All rows, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, place = p.find(at, r)
         out[place] = i if segments else first[i] + t
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", (("i8",),))

@@ -148,13 +148,11 @@ def cuda(
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     total = at.cum[at.cum.size - 1] * width
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         goal, most = ordered(at, to, u)
         begin = at.cum[i] * width
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             t = gpu.threadIdx.y
             while t < length and k < width:
@@ -182,8 +180,6 @@ def cuda(
                     out[d] = place
                 t += gpu.blockDim.y
             gpu.syncthreads()
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 @p.shared
@@ -196,8 +192,8 @@ def short(
     x: Array,
     values: Array,
     out: Integers,
-    keys: Integers,  # noqa: ARG001  nothing is kept
-    ids: Integers,  # noqa: ARG001
+    keys: Integers,
+    ids: Integers,
     at: Layout,
     to: Layout,
     bits: int,
@@ -207,15 +203,12 @@ def short(
     width: int,
 ) -> None:
     """All units, a thread for each column, see `SHORT`: an item's place is the number of those that come before it."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)
         goal, most = ordered(at, to, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            t = 0
-            while t < length:
+            for t in range(0, length, 4):
                 a, b, c, d = p.some_of(x, columns, t, 1, x[p.item_at(columns, t)])
                 e, f = p.key_of(a, bits, least, order), p.key_of(b, bits, least, order)
                 g, h = p.key_of(c, bits, least, order), p.key_of(d, bits, least, order)
@@ -234,9 +227,6 @@ def short(
                     p.put_ordered(values, out, (goal + p.along(to, r)) * width + k, c, t + 2, wanted)
                 if t + 3 < length and s < most:
                     p.put_ordered(values, out, (goal + p.along(to, s)) * width + k, d, t + 3, wanted)
-                t += 4
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike((*p.SIGNED, "u1", "u2", "u4"), 2), 1 << 18, short)

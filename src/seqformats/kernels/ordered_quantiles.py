@@ -93,8 +93,7 @@ def cuda(
 ) -> None:
     """All units, a thread a column of each."""
     levels = wanted.numbers
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         k = p.first_column()
         if k == 0 and places.size > 1:
@@ -103,7 +102,6 @@ def cuda(
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             pick(x, ids, out, places, columns, levels, how, i * levels.size * width + k)
             k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

@@ -34,18 +34,12 @@ def cpu(item: int, out: int, cum: Integers, room: int, left: int, row: int, lo: 
 
 def cuda(item: Array, out: Array, cum: Integers, room: int, left: int, row: int, runs: int) -> None:
     """All `runs`, the grid's y; along x a line of threads a free row of `row` machine words."""
-    k = gpu.blockIdx.y
-    while k < runs:
+    for k in range(gpu.blockIdx.y, runs, gpu.gridDim.y):
         used = cum[k + 1] - cum[k] if k + 1 < cum.size else 0
         begin = k * room + (0 if left else used)
-        f = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-        while f < room - used:
-            w = gpu.threadIdx.x
-            while w < row:
+        for f in range(p.first_unit(), room - used, p.units_of_grid()):
+            for w in range(gpu.threadIdx.x, row, gpu.blockDim.x):
                 p.move_word(out, (begin + f) * row + w, item, w)
-                w += gpu.blockDim.x
-            f += gpu.gridDim.x * gpu.blockDim.y
-        k += gpu.gridDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "runs")

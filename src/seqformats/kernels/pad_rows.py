@@ -58,7 +58,7 @@ def cpu(
     write: Layout,
     item: Bytes,
     room: int,
-    runs: int,  # noqa: ARG001  of the grid
+    runs: int,
     row: int,
     lo: int,
     hi: int,
@@ -103,8 +103,7 @@ def cuda(
             free = p.load_word(out, item, w)
         i, used, before = run_of(read, write, k)
         begin, gap = line_of(begins, read, write, k, unit)
-        q = gpu.blockIdx.y * 4 * down + gpu.threadIdx.y
-        while q < room:
+        for q in range(gpu.blockIdx.y * 4 * down + gpu.threadIdx.y, room, gpu.gridDim.y * 4 * down):
             t0 = q - before
             t1, t2, t3 = t0 + down, t0 + 2 * down, t0 + 3 * down
             in0, in1 = t0 >= 0 and t0 < used, t1 >= 0 and t1 < used
@@ -131,7 +130,6 @@ def cuda(
                 p.store_word(out, to + 2 * step, c)
             if q + 3 * down < room:
                 p.store_word(out, to + 3 * step, d)
-            q += gpu.gridDim.y * 4 * down
         k += gpu.gridDim.z * gpu.blockDim.z
 
 

@@ -1,9 +1,10 @@
 """Lengths of the pairs of items of two batches: a sequence for each item of the first, of all items of the second."""
 
-from .parts import Integers, KernelSpec, at_least, compiled
+from . import parts as p
+from .parts import Integers
 
 
-@compiled
+@p.compiled
 def cpu(one: Integers, two: Integers, table: Integers) -> int:
     """Write the structure of the pairs of sequences between ``one (n + 1,)`` and ``two (n + 1,)``; return the longest.
 
@@ -19,7 +20,7 @@ def cpu(one: Integers, two: Integers, table: Integers) -> int:
             return -1
         table[2 * rows + 1 + i] = total
         if one[i + 1] > one[i]:
-            longest = at_least(longest, count)
+            longest = p.at_least(longest, count)
         for r in range(one[i], one[i + 1]):
             total += count
             table[r] = count
@@ -28,4 +29,4 @@ def cpu(one: Integers, two: Integers, table: Integers) -> int:
     return longest
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = p.KernelSpec(cpu)

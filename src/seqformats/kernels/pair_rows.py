@@ -32,20 +32,14 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, others: Intege
     """All sequences, a block each, a line of threads an item; `src` and `out` are machine words, `row` words a row."""
     unit = 1 if at.absolute else row
     word = out.itemsize if at.absolute else 1
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
+    for i in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         _, first, length = p.locate(at, i)
         other = others[i]
-        t = gpu.threadIdx.y
-        while t < length:
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
             for k in range(other):
                 d = (cum[i] + (k * length + t if inner else t * other + k)) * row
-                w = gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-                while w < row:
+                for w in range(gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x, row, gpu.gridDim.y * gpu.blockDim.x):
                     p.move_word(out, d + w, src, first * unit + (t * row + w) * word)
-                    w += gpu.gridDim.y * gpu.blockDim.x
-            t += gpu.blockDim.y
-        i += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.MOVES, "sequences")

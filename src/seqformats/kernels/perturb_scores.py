@@ -67,11 +67,9 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
     parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     none = x.dtype.type(-math.inf)
-    r = gpu.blockIdx.x
-    while r < running.size:
+    for r in range(gpu.blockIdx.x, running.size, gpu.gridDim.x):
         parts[me] = none
-        token = me
-        while token < width:
+        for token in range(me, width, gpu.blockDim.x):
             place = r * width + token
             out[place] = none
             if x[place] != x[place]:
@@ -79,7 +77,6 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
             elif x[place] > none:
                 out[place] = noisy(x[place], running[r], hashes[r], token)
                 parts[me] = max(parts[me], out[place])
-            token += gpu.blockDim.x
         gpu.syncthreads()
         half = gpu.blockDim.x >> 1
         while half > 0:
@@ -87,14 +84,11 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
                 parts[me] = max(parts[me], parts[me + half])
             gpu.syncthreads()
             half >>= 1
-        token = me
-        while token < width:
+        for token in range(me, width, gpu.blockDim.x):
             place = r * width + token
             if out[place] > none:
                 out[place] = shifted(out[place], parts[0], perturbed[r])
-            token += gpu.blockDim.x
         gpu.syncthreads()
-        r += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", p.alike(("f4",), 4))

@@ -5,48 +5,39 @@
 of their products of gradient and slope.  ``like (0,)`` is of float64, in which these are added up.
 """
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-from .parts.columns import tree_sum
-from .parts.names import gpu, item_in, natural, number_in, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     dy: Array,
     slopes: Array,
-    like: Array,  # noqa: ARG001  of the device alone
+    like: Array,
     marks: Array,
     dx: Array,
     at: Layout,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     masked = marks.size > 0
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         each = 0.0
         if mean != 0:
             total, number = 0.0, 0
             for t in range(length):
-                row = first + along(at, t)
+                row = first + p.along(at, t)
                 if not masked or marks[row] != 0:
                     total += float(dy[row]) * float(slopes[row])
                     number += 1
             each = total / max(number, 1)
         for t in range(length):
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if masked and marks[row] == 0:
                 dx[row] = 0.0
             elif mean != 0:
@@ -55,42 +46,36 @@ def cpu(
                 dx[row] = float(dy[row]) * float(slopes[row])
 
 
-def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Layout, mean: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Layout, mean: int, width: int) -> None:
     """All units, a block each, whose threads share the steps."""
-    parts = natural(gpu.shared.array(128, like.dtype))
+    parts = p.natural(gpu.shared.array(128, like.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
-        each = zero_in(like)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        _, first, length = p.locate(at, u)
+        each = p.zero_in(like)
         if mean != 0:
-            total, number = zero_in(like), zero_in(like)
-            t = gpu.threadIdx.y
-            while t < length:
-                row = first + along(at, t)
+            total, number = p.zero_in(like), p.zero_in(like)
+            for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
+                row = first + p.along(at, t)
                 if marks.size == 0 or marks[row] != 0:
-                    total += number_in(like, dy[row]) * number_in(like, slopes[row])
-                    number += number_in(like, 1)
-                t += gpu.blockDim.y
+                    total += p.number_in(like, dy[row]) * p.number_in(like, slopes[row])
+                    number += p.number_in(like, 1)
             parts[slot] = total
-            tree_sum(parts, slot)
+            p.tree_sum(parts, slot)
             total = parts[0]
             gpu.syncthreads()  # before the memory is used again
             parts[slot] = number
-            tree_sum(parts, slot)
-            each = total / max(parts[0], number_in(like, 1))
+            p.tree_sum(parts, slot)
+            each = total / max(parts[0], p.number_in(like, 1))
             gpu.syncthreads()
-        t = gpu.threadIdx.y
-        while t < length:
-            row = first + along(at, t)
-            value = zero_in(like)
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
+            row = first + p.along(at, t)
+            value = p.zero_in(like)
             if marks.size == 0 or marks[row] != 0:
                 value = each
                 if mean == 0:
-                    value = number_in(like, dy[row]) * number_in(like, slopes[row])
-            dx[row] = item_in(dx, value)
-            t += gpu.blockDim.y
-        u += gpu.gridDim.x
+                    value = p.number_in(like, dy[row]) * p.number_in(like, slopes[row])
+            dx[row] = p.item_in(dx, value)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, kind, "f8", "u1", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, kind, "f8", "u1", kind) for kind in p.FLOATS))

@@ -18,22 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-    shared,
-)
-from .parts.columns import tree_sum
-from .parts.names import exp, gpu, item_in, natural, number_in, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@shared
+@p.shared
 def loss_of(ratio: float, advantage: float, how: Array, inside: int) -> Any:
     """The loss of a step, and its slope by the difference of log-probabilities."""
     loss = -advantage * ratio
@@ -47,7 +37,7 @@ def loss_of(ratio: float, advantage: float, how: Array, inside: int) -> Any:
     return loss, slope
 
 
-@compiled
+@p.compiled
 def cpu(
     logp: Array,
     old: Array,
@@ -59,25 +49,25 @@ def cpu(
     at: Layout,
     by_row: int,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     masked, alone, limit = marks.size > 0, advantages.size == 0, how[3]
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         shared_by_all = 0.0
         if mean != 0:
             total, number = 0.0, 0
             for t in range(length):
-                row = first + along(at, t)
+                row = first + p.along(at, t)
                 if not masked or marks[row] != 0:
                     total += float(logp[row]) - float(old[row])
                     number += 1
             shared_by_all = total / max(number, 1)
         for t in range(length):
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if masked and marks[row] == 0:
                 out[row] = 1.0 if alone else 0.0
                 slopes[row] = 0.0
@@ -105,57 +95,51 @@ def cuda(
     at: Layout,
     by_row: int,
     mean: int,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
 ) -> None:
     """All units, a block each, whose threads share the steps."""
-    parts = natural(gpu.shared.array(128, how.dtype))
+    parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     limit = how[3]
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
-        shared_by_all = zero_in(how)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        i, first, length = p.locate(at, u)
+        shared_by_all = p.zero_in(how)
         if mean != 0:
-            total, number = zero_in(how), zero_in(how)
-            t = gpu.threadIdx.y
-            while t < length:
-                row = first + along(at, t)
+            total, number = p.zero_in(how), p.zero_in(how)
+            for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
+                row = first + p.along(at, t)
                 if marks.size == 0 or marks[row] != 0:
-                    total += number_in(how, logp[row]) - number_in(how, old[row])
-                    number += number_in(how, 1)
-                t += gpu.blockDim.y
+                    total += p.number_in(how, logp[row]) - p.number_in(how, old[row])
+                    number += p.number_in(how, 1)
             parts[slot] = total
-            tree_sum(parts, slot)
+            p.tree_sum(parts, slot)
             total = parts[0]
             gpu.syncthreads()  # before the memory is used again
             parts[slot] = number
-            tree_sum(parts, slot)
-            shared_by_all = total / max(parts[0], number_in(how, 1))
+            p.tree_sum(parts, slot)
+            shared_by_all = total / max(parts[0], p.number_in(how, 1))
             gpu.syncthreads()
-        t = gpu.threadIdx.y
-        while t < length:
-            row = first + along(at, t)
-            made, slope = zero_in(how), zero_in(how)
+        for t in range(gpu.threadIdx.y, length, gpu.blockDim.y):
+            row = first + p.along(at, t)
+            made, slope = p.zero_in(how), p.zero_in(how)
             if advantages.size == 0:
-                made = number_in(how, 1)
+                made = p.number_in(how, 1)
             if marks.size == 0 or marks[row] != 0:
                 away = shared_by_all
                 if mean == 0:
-                    away = number_in(how, logp[row]) - number_in(how, old[row])
+                    away = p.number_in(how, logp[row]) - p.number_in(how, old[row])
                 inside = 0 if away > limit or away < -limit else 1
-                ratio = exp(away if inside != 0 else limit if away > limit else -limit)
+                ratio = p.exp(away if inside != 0 else limit if away > limit else -limit)
                 if advantages.size == 0:
                     made = ratio
-                    slope = ratio if inside != 0 else zero_in(how)
+                    slope = ratio if inside != 0 else p.zero_in(how)
                 else:
-                    advantage = number_in(how, advantages[row if by_row != 0 else i])
+                    advantage = p.number_in(how, advantages[row if by_row != 0 else i])
                     made, slope = loss_of(ratio, advantage, how, inside)
-            out[row] = item_in(out, made)
-            slopes[row] = item_in(slopes, slope)
-            t += gpu.blockDim.y
-        u += gpu.gridDim.x
+            out[row] = p.item_in(out, made)
+            slopes[row] = p.item_in(slopes, slope)
 
 
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "sequences", tuple((kind, kind, kind, "f8", "u1", kind, kind) for kind in FLOATS)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "sequences", tuple((kind, kind, kind, "f8", "u1", kind, kind) for kind in p.FLOATS)
 )

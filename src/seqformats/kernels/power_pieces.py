@@ -31,23 +31,16 @@ def cpu(x: Array, tops: Array, totals: Array, at: Layout, width: int, lo: int, h
             totals[i * width + k] = total
 
 
-def cuda(x: Array, tops: Array, totals: Array, at: Layout, width: int) -> None:
+@p.block_per_sequence(step="1")
+def cuda(
+    x: Array, tops: Array, totals: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     """All pieces, a block each; see `softmax_rows` for its threads."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
-        _, first, length = p.locate(at, i)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, 1)
-            top, total = p.column_powers(x, parts, place, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                tops[i * width + k] = top
-                totals[i * width + k] = total
-            column += p.columns_of_grid()
-        i += gpu.gridDim.x
+    top, total = p.column_powers(x, parts, slot, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        tops[i * width + k] = top
+        totals[i * width + k] = total
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

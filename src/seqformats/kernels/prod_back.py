@@ -11,7 +11,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Columns, Layout
-from .parts.names import gpu
 
 
 @p.by_columns()
@@ -45,25 +44,18 @@ def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int
             spread(given, columns, i * width, 0, width)
 
 
-def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread a column of each."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            before = x[i * width + k]
-            for t in range(length):
-                d = (first + p.along(at, t)) * width + k
-                out[d] = before
-                before *= y[d].conjugate()
-            after = out.dtype.type(1)
-            for s in range(length):
-                d = (first + p.along(at, length - 1 - s)) * width + k
-                out[d] *= after
-                after *= y[d].conjugate()
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
+@p.thread_per_column
+def cuda(x: Array, y: Array, out: Array, at: Layout, width: int, *, i: int, first: int, length: int, k: int) -> None:
+    before = x[i * width + k]
+    for t in range(length):
+        d = (first + p.along(at, t)) * width + k
+        out[d] = before
+        before *= y[d].conjugate()
+    after = out.dtype.type(1)
+    for s in range(length):
+        d = (first + p.along(at, length - 1 - s)) * width + k
+        out[d] *= after
+        after *= y[d].conjugate()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (*p.alike(p.FLOATS, 3), *p.alike(p.COMPLEX, 3)))

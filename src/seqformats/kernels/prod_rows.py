@@ -61,49 +61,32 @@ def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
     return found
 
 
-def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     Thread y of a column multiplies every so many rows, and the parts are multiplied in pairs.
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            found = out.dtype.type(1)
-            if k < width:
-                columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t, down = p.share_of(length)
-                found = product_of(x, out, columns, t, down)
-            parts[place] = found
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half:
-                    parts[place] *= parts[place + half * gpu.blockDim.x]
-                gpu.syncthreads()
-                half >>= 1
-            if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = parts[place]
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    found = out.dtype.type(1)
+    if k < width:
+        t, down = p.share_of(columns.length)
+        found = product_of(x, out, columns, t, down)
+    parts[slot] = found
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half:
+            parts[slot] *= parts[slot + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+    if gpu.threadIdx.y == 0 and k < width:
+        out[i * width + k] = parts[slot]
 
 
-def short(x: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            out[i * width + k] = product_of(x, out, columns, 0, 1)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    out[i * width + k] = product_of(x, out, columns, 0, 1)
 
 
 KERNEL = p.KernelSpec(

@@ -6,7 +6,6 @@ sequences in any layout, see `Layout`.
 
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -34,19 +33,13 @@ def cpu(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width
                 give(x, shares, places, out, columns, q, k)
 
 
-def cuda(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread a column of each."""
+@p.thread_per_column
+def cuda(
+    x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
+) -> None:
     count = shares.size // (at.cum.size - 1)
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            for q in range(i * count, (i + 1) * count):
-                give(x, shares, places, out, columns, q, k)
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
+    for q in range(i * count, (i + 1) * count):
+        give(x, shares, places, out, columns, q, k)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

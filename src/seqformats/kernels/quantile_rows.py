@@ -142,7 +142,7 @@ def cuda(
     out: Array,
     places: Integers,
     shares: Array,
-    items: Array,  # noqa: ARG001  nothing is sorted
+    items: Array,
     at: Layout,
     wanted: Constants,
     how: int,
@@ -150,11 +150,9 @@ def cuda(
 ) -> None:
     """All units, a thread a column of each."""
     levels, needed = wanted.numbers, places.size > 1
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             missing = first_nan(x, columns)
             for a in range(levels.size):
@@ -175,8 +173,6 @@ def cuda(
                         shares[q] = share
                     places[2 * q * width + k] = low
                     places[(2 * q + 1) * width + k] = high
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(

@@ -12,26 +12,9 @@ state before is ``decay * g``.  To g comes ``dy`` of what was written of that st
 
 from typing import Any, NamedTuple
 
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_most,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    shared,
-    store,
-    unknown,
-)
-from .parts.names import gpu, item_in, natural, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
 class Run(NamedTuple):
@@ -61,19 +44,19 @@ class Run(NamedTuple):
     wanted: int
 
 
-@in_lanes
+@p.in_lanes
 def state_before(run: Run, t: int, back: int, exclusive: int, count: int) -> Any:
     """The state before item t, as it was written."""
     before = t + exclusive_step(back, exclusive)
     if before >= 0 and before < run.length:
-        row = run.first + along(run.at, before)
-        return load(run.y, row * run.width + run.k, count, run.like)
+        row = run.first + p.along(run.at, before)
+        return p.load(run.y, row * run.width + run.k, count, run.like)
     if run.begun != 0:
-        return load(run.initial, run.start, count, run.like)
-    return each(run.like, 0.0, count)
+        return p.load(run.initial, run.start, count, run.like)
+    return p.each(run.like, 0.0, count)
 
 
-@shared
+@p.shared
 def exclusive_step(back: int, exclusive: int) -> int:
     """Return the distance from an item to the state before it."""
     if exclusive != 0:
@@ -81,39 +64,39 @@ def exclusive_step(back: int, exclusive: int) -> int:
     return 1 if back != 0 else -1
 
 
-@in_lanes
+@p.in_lanes
 def go_back(run: Run, t: int, rows: int, state: Any, back: int, exclusive: int, blank: int, count: int) -> Any:
     """Go over a chunk of some columns; three chains of operations, which do not wait for each other."""
-    one = unknown(1)
-    zero = each(run.like, 0.0, count)
+    one = p.unknown(1)
+    zero = p.each(run.like, 0.0, count)
     by = 2 * back - 1
-    alone, product, cut = zero, each(run.like, 1.0, count), 0
+    alone, product, cut = zero, p.each(run.like, 1.0, count), 0
     while rows > 0:
-        row = run.first + along(run.at, t)
+        row = run.first + p.along(run.at, t)
         place = row * run.width + run.k
         if run.ending != 0 and run.ends[row] != 0:
             state = alone = zero
             cut = 1
-        slope = load(run.dy, place, count, run.like)
-        is_step = nonzero(each(run.like, 1.0, count))
+        slope = p.load(run.dy, place, count, run.like)
+        is_step = p.nonzero(p.each(run.like, 1.0, count))
         if run.masked != 0:
-            is_step = nonzero(each(run.like, float(run.marks[row]), count))
+            is_step = p.nonzero(p.each(run.like, float(run.marks[row]), count))
             if blank != 0:
-                slope = choose(is_step, slope, zero)
+                slope = p.choose(is_step, slope, zero)
         if exclusive == 0:
             state = state + slope  # not in place, since lanes may be arrays that have other names too
             alone = alone + slope
         start = run.own + row * run.by_row
-        decay = each(run.like, run.decay[start], count)
+        decay = p.each(run.like, run.decay[start], count)
         if run.by_column != 0:
-            decay = load(run.decay, start, count, run.like)
-        store(run.dx, place, choose(is_step, state, zero))
+            decay = p.load(run.decay, start, count, run.like)
+        p.store(run.dx, place, p.choose(is_step, state, zero))
         if run.wanted != 0:
             found = state * state_before(run, t, back, exclusive, count)
-            store(run.slopes, place, choose(is_step, found, zero))
-        state = choose(is_step, decay * state, state)
-        alone = choose(is_step, decay * alone, alone)
-        product = choose(is_step, decay * product, product)
+            p.store(run.slopes, place, p.choose(is_step, found, zero))
+        state = p.choose(is_step, decay * state, state)
+        alone = p.choose(is_step, decay * alone, alone)
+        product = p.choose(is_step, decay * product, product)
         if exclusive != 0:
             state = state + slope
             alone = alone + slope
@@ -122,7 +105,7 @@ def go_back(run: Run, t: int, rows: int, state: Any, back: int, exclusive: int, 
     return state, alone, product, cut
 
 
-@in_lanes
+@p.in_lanes
 def pull(run: Run, state: Any, back: int, exclusive: int, blank: int, chunk: int, count: int) -> Any:
     """Go through some columns of a sequence, chunk by chunk; the gradient of the state before all items."""
     length = run.length
@@ -131,7 +114,7 @@ def pull(run: Run, state: Any, back: int, exclusive: int, blank: int, chunk: int
         begin = (length - 1) // chunk * chunk
     left = length
     while left > 0:
-        rows = at_most(length - begin, chunk)
+        rows = p.at_most(length - begin, chunk)
         first = begin if back != 0 else begin + rows - 1
         behind, alone, product, cut = go_back(run, first, rows, state, back, exclusive, blank, count)
         left -= rows
@@ -140,12 +123,12 @@ def pull(run: Run, state: Any, back: int, exclusive: int, blank: int, chunk: int
         elif cut != 0:
             state = alone
         else:
-            state = choose(nonzero(state), product * state + alone, alone)
+            state = p.choose(p.nonzero(state), product * state + alone, alone)
         begin += (2 * back - 1) * chunk
     return state
 
 
-@compiled
+@p.compiled
 def cpu(
     dy: Array,
     y: Array,
@@ -171,11 +154,23 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     masked, ending, begun, wanted = int(marks.size > 0), int(ends.size > 0), int(initial.size > 0), int(slopes.size > 0)
-    given, written, decays, starts, flags = pointer(dy), pointer(y), pointer(decay), pointer(initial), pointer(marks)
-    stops, made, found, states, where = pointer(ends), pointer(dx), pointer(slopes), pointer(dinitial), pointer(at)
-    later = pointer(dfinal)
+    given, written, decays, starts, flags = (
+        p.pointer(dy),
+        p.pointer(y),
+        p.pointer(decay),
+        p.pointer(initial),
+        p.pointer(marks),
+    )
+    stops, made, found, states, where = (
+        p.pointer(ends),
+        p.pointer(dx),
+        p.pointer(slopes),
+        p.pointer(dinitial),
+        p.pointer(at),
+    )
+    later = p.pointer(dfinal)
     for u in range(lo, hi):
-        i, first, length = locate(where, u)
+        i, first, length = p.locate(where, u)
         k = 0
         while k < width:
             count = 16 if width - k >= 16 else 4 if width - k >= 4 else 1
@@ -205,14 +200,14 @@ def cpu(
                 wanted,
             )
             if count == 16:
-                state = load(later, start, 16, states) if dfinal.size > 0 else each(states, 0.0, 16)
-                store(states, start, pull(run, state, back, exclusive, blank, chunk, 16))
+                state = p.load(later, start, 16, states) if dfinal.size > 0 else p.each(states, 0.0, 16)
+                p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 16))
             elif count == 4:
-                state = load(later, start, 4, states) if dfinal.size > 0 else each(states, 0.0, 4)
-                store(states, start, pull(run, state, back, exclusive, blank, chunk, 4))
+                state = p.load(later, start, 4, states) if dfinal.size > 0 else p.each(states, 0.0, 4)
+                p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 4))
             else:
-                state = load(later, start, 1, states) if dfinal.size > 0 else each(states, 0.0, 1)
-                store(states, start, pull(run, state, back, exclusive, blank, chunk, 1))
+                state = p.load(later, start, 1, states) if dfinal.size > 0 else p.each(states, 0.0, 1)
+                p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 1))
             k += count
 
 
@@ -227,7 +222,7 @@ class Rows(NamedTuple):
     own: int  # where their decays begin
 
 
-@shared
+@p.shared
 def map_of(
     dy: Array,
     decay: Array,
@@ -242,17 +237,17 @@ def map_of(
     width: int,
 ) -> Any:
     """Return what some rows make of a gradient of zero, the product of their decays, and whether they forget it."""
-    alone, product, cut = zero_in(like), number_in(like, 1), 0
+    alone, product, cut = p.zero_in(like), p.number_in(like, 1), 0
     for step in range(rows.rows):
-        row = rows.first + along(at, rows.t + step * rows.by)
+        row = rows.first + p.along(at, rows.t + step * rows.by)
         if ends.size != 0 and ends[row] != 0:
-            alone, cut = zero_in(like), 1
+            alone, cut = p.zero_in(like), 1
         is_step = marks.size == 0 or marks[row] != 0
-        slope = number_in(like, dy[row * width + rows.k]) if is_step or blank == 0 else zero_in(like)
+        slope = p.number_in(like, dy[row * width + rows.k]) if is_step or blank == 0 else p.zero_in(like)
         if exclusive == 0:
             alone += slope
         if is_step:
-            factor = number_in(like, decay[rows.own + row * by_row])
+            factor = p.number_in(like, decay[rows.own + row * by_row])
             alone, product = times(factor, alone), factor * product
         if exclusive != 0:
             alone += slope
@@ -281,83 +276,75 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
-    alone = natural(gpu.shared.array(128, dinitial.dtype))
-    product = natural(gpu.shared.array(128, dinitial.dtype))
-    before = natural(gpu.shared.array(128, dinitial.dtype))  # at first whether a chunk forgets the gradient
+    alone = p.natural(gpu.shared.array(128, dinitial.dtype))
+    product = p.natural(gpu.shared.array(128, dinitial.dtype))
+    before = p.natural(gpu.shared.array(128, dinitial.dtype))  # at first whether a chunk forgets the gradient
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 2 * back - 1
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        i, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             own = i * by_sequence + k * by_column
-            state = zero_in(dinitial)
+            state = p.zero_in(dinitial)
             if k < width and dfinal.size != 0:
                 state = dfinal[i * width + k]
-            done = 0
-            while done < chunks:
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 number = mine if back != 0 else chunks - 1 - mine
                 begin = number * chunk
                 size = min(chunk, length - begin)
                 rows = Rows(first, begin if back != 0 else begin + size - 1, size if is_there else 0, by, k, own)
-                alone[slot], product[slot], before[slot] = zero_in(dinitial), zero_in(dinitial), zero_in(dinitial)
+                alone[slot], product[slot], before[slot] = p.zero_in(dinitial), p.zero_in(dinitial), p.zero_in(dinitial)
                 if is_there and mine + 1 < chunks:
                     found = map_of(dy, decay, marks, ends, dinitial, at, rows, by_row, exclusive, blank, width)
-                    alone[slot], product[slot], before[slot] = found[0], found[1], number_in(dinitial, found[2])
+                    alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(dinitial, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
                         state = alone[j] if forgets else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 g = before[slot]
                 for step in range(rows.rows):
                     t = rows.t + step * by
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     place = row * width + k
                     if ends.size != 0 and ends[row] != 0:
-                        g = zero_in(dinitial)
+                        g = p.zero_in(dinitial)
                     is_step = marks.size == 0 or marks[row] != 0
-                    slope = number_in(dinitial, dy[place]) if is_step or blank == 0 else zero_in(dinitial)
+                    slope = p.number_in(dinitial, dy[place]) if is_step or blank == 0 else p.zero_in(dinitial)
                     if exclusive == 0:
                         g += slope
-                    dx[place] = item_in(dx, g if is_step else zero_in(dinitial))
+                    dx[place] = p.item_in(dx, g if is_step else p.zero_in(dinitial))
                     if slopes.size != 0:
                         past = t + exclusive_step(back, exclusive)
-                        value = zero_in(dinitial)
+                        value = p.zero_in(dinitial)
                         if past >= 0 and past < length:
-                            value = number_in(dinitial, y[(first + along(at, past)) * width + k])
+                            value = p.number_in(dinitial, y[(first + p.along(at, past)) * width + k])
                         elif initial.size != 0:
                             value = initial[i * width + k]
-                        slopes[place] = item_in(slopes, g * value if is_step else zero_in(dinitial))
+                        slopes[place] = p.item_in(slopes, g * value if is_step else p.zero_in(dinitial))
                     if is_step:
-                        g = times(number_in(dinitial, decay[own + row * by_row]), g)
+                        g = times(p.number_in(dinitial, decay[own + row * by_row]), g)
                     if exclusive != 0:
                         g += slope
                 if is_there and mine + 1 == chunks:
                     dinitial[i * width + k] = g
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
             if chunks == 0 and k < width and gpu.threadIdx.y == 0:
                 dinitial[i * width + k] = state
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 # items, their decays, and the slopes of these
 TAKES = (("f4", "f4", "f4"), ("f4", "f4", "f8"), ("f4", "f8", "f8"), ("f8", "f8", "f8"))
-KERNEL = KernelSpec(
+KERNEL = p.KernelSpec(
     cpu,
     cuda,
-    CALCULATES,
+    p.CALCULATES,
     "sequences",
     tuple((kind, kind, by, "f8", "f8", "u1", "u1", kind, slope, "f8") for kind, by, slope in TAKES),
 )

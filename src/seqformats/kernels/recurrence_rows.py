@@ -18,29 +18,9 @@ Reference: Blelloch, "Prefix Sums and Their Applications" (1990), section 1.4.
 
 from typing import Any, NamedTuple
 
-from .parts import (
-    CALCULATES,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    at_least,
-    at_most,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    lane_of,
-    load,
-    locate,
-    nonzero,
-    pointer,
-    shared,
-    store,
-    unknown,
-    with_lane,
-)
-from .parts.names import gpu, item_in, natural, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
 class Run(NamedTuple):
@@ -63,32 +43,32 @@ class Run(NamedTuple):
     ending: int
 
 
-@in_lanes
+@p.in_lanes
 def decay_of(run: Run, row: int, count: int) -> Any:
     """The decays for the item in a row."""
     place = run.own + row * run.by_row
     if run.by_column == 0:
-        return each(run.like, run.decay[place], count)
-    return load(run.decay, place, count, run.like)
+        return p.each(run.like, run.decay[place], count)
+    return p.load(run.decay, place, count, run.like)
 
 
-@in_lanes
+@p.in_lanes
 def finish(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blank: int, count: int) -> Any:
     """Go over the last chunk of some columns, `rows` rows from t on; the state behind it."""
-    one = unknown(1)
-    zero = each(run.like, 0.0, count)
+    one = p.unknown(1)
+    zero = p.each(run.like, 0.0, count)
     while rows > 0:
-        row = run.first + along(run.at, t)
+        row = run.first + p.along(run.at, t)
         place = row * run.width + run.k
-        following = decay_of(run, row, count) * state + load(run.x, place, count, run.like)
+        following = decay_of(run, row, count) * state + p.load(run.x, place, count, run.like)
         written = following
         if run.masked != 0:  # chosen without a jump, which marks in no order would mislead
-            is_step = nonzero(each(run.like, float(run.marks[row]), count))
-            following = choose(is_step, following, state)
-            written = choose(is_step, following, zero) if blank != 0 else following
+            is_step = p.nonzero(p.each(run.like, float(run.marks[row]), count))
+            following = p.choose(is_step, following, state)
+            written = p.choose(is_step, following, zero) if blank != 0 else following
         if exclusive != 0:
             written = state
-        store(run.out, place, written)
+        p.store(run.out, place, written)
         state = following
         if run.ending != 0 and run.ends[row] != 0:
             state = zero
@@ -97,24 +77,24 @@ def finish(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, bla
     return state
 
 
-@in_lanes
+@p.in_lanes
 def go_on(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blank: int, count: int) -> Any:
     """Go over another chunk; three chains of operations, which do not wait for each other."""
-    one = unknown(1)
-    zero = each(run.like, 0.0, count)
-    before, alone, product = state, zero, each(run.like, 1.0, count)
+    one = p.unknown(1)
+    zero = p.each(run.like, 0.0, count)
+    before, alone, product = state, zero, p.each(run.like, 1.0, count)
     cut = 0
     while rows > 0:
-        row = run.first + along(run.at, t)
+        row = run.first + p.along(run.at, t)
         place = row * run.width + run.k
         decay = decay_of(run, row, count)
-        item = load(run.x, place, count, run.like)
+        item = p.load(run.x, place, count, run.like)
         if run.masked != 0:
-            is_step = nonzero(each(run.like, float(run.marks[row]), count))
-            state = choose(is_step, decay * state + item, state)
-            alone = choose(is_step, decay * alone + item, alone)
-            product = choose(is_step, product * decay, product)
-            written = choose(is_step, state, zero) if blank != 0 else state
+            is_step = p.nonzero(p.each(run.like, float(run.marks[row]), count))
+            state = p.choose(is_step, decay * state + item, state)
+            alone = p.choose(is_step, decay * alone + item, alone)
+            product = p.choose(is_step, product * decay, product)
+            written = p.choose(is_step, state, zero) if blank != 0 else state
         else:
             state = decay * state + item
             alone = decay * alone + item
@@ -122,7 +102,7 @@ def go_on(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blan
             written = state
         if exclusive != 0:
             written = before
-        store(run.out, place, written)
+        p.store(run.out, place, written)
         before = state
         if run.ending != 0 and run.ends[row] != 0:
             state = before = alone = zero
@@ -132,7 +112,7 @@ def go_on(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blan
     return alone, product, cut
 
 
-@in_lanes
+@p.in_lanes
 def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: int, chunk: int, count: int) -> Any:
     """Go through some columns of a sequence, chunk by chunk, from a state on; the state at the end."""
     begin = 0
@@ -141,7 +121,7 @@ def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: i
     by = 1 - 2 * back
     left = length
     while left > 0:
-        rows = at_most(length - begin, chunk)
+        rows = p.at_most(length - begin, chunk)
         first = begin + back * (rows - 1)
         left -= rows
         if left == 0:
@@ -151,7 +131,7 @@ def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: i
             if cut != 0:
                 state = alone
             else:
-                state = choose(nonzero(state), product * state + alone, alone)
+                state = p.choose(p.nonzero(state), product * state + alone, alone)
         begin += by * chunk
     return state
 
@@ -167,50 +147,50 @@ class Way(NamedTuple):
     chunk: int
 
 
-@in_lanes
+@p.in_lanes
 def recur_beside(run: Run, u: int, starts: Array, way: Way, count: int) -> bool:
     """Go through so many columns of a rectangle with a number an item, a lane each, and write zeros to their padding.
 
     They are not begun where one is longer than a chunk.
     """
-    one, zero = unknown(1), each(run.like, 0.0, count)
+    one, zero = p.unknown(1), p.each(run.like, 0.0, count)
     lengths, factors, state, longest = zero, zero, zero, 0
     for k in range(count):
-        i, _, length = locate(run.at, u + k)
-        longest = at_least(length, longest)
-        lengths = with_lane(lengths, k, float(length))
-        factors = with_lane(factors, k, run.decay[i * way.by_sequence])
+        i, _, length = p.locate(run.at, u + k)
+        longest = p.at_least(length, longest)
+        lengths = p.with_lane(lengths, k, float(length))
+        factors = p.with_lane(factors, k, run.decay[i * way.by_sequence])
         if way.begun != 0:
-            state = with_lane(state, k, starts[i])
+            state = p.with_lane(state, k, starts[i])
     if longest > way.chunk:
         return False
     t, rows = way.back * (longest - 1), longest
     while rows > 0:
-        row = u + along(run.at, t)
-        is_there = each(run.like, float(t), count) < lengths
+        row = u + p.along(run.at, t)
+        is_there = p.each(run.like, float(t), count) < lengths
         is_step = is_there
         if run.masked != 0:
-            is_step = nonzero(load(run.marks, row, count, run.like)) & is_there
-        decay = load(run.decay, row, count, run.like) if run.by_row != 0 else factors
-        following = choose(is_step, decay * state + load(run.x, row, count, run.like), state)
+            is_step = p.nonzero(p.load(run.marks, row, count, run.like)) & is_there
+        decay = p.load(run.decay, row, count, run.like) if run.by_row != 0 else factors
+        following = p.choose(is_step, decay * state + p.load(run.x, row, count, run.like), state)
         written = following
         if way.exclusive != 0:
             written = state
         elif way.blank != 0:
-            written = choose(is_step, following, zero)
-        store(run.out, row, choose(is_there, written, zero))
+            written = p.choose(is_step, following, zero)
+        p.store(run.out, row, p.choose(is_there, written, zero))
         state = following
         if run.ending != 0:
-            state = choose(nonzero(load(run.ends, row, count, run.like)) & is_there, zero, state)
+            state = p.choose(p.nonzero(p.load(run.ends, row, count, run.like)) & is_there, zero, state)
         t += 1 - 2 * way.back
         rows -= one
     for k in range(count):
-        i, _, _ = locate(run.at, u + k)
-        run.like[i] = lane_of(state, k)
+        i, _, _ = p.locate(run.at, u + k)
+        run.like[i] = p.lane_of(state, k)
     return True
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     decay: Array,
@@ -233,8 +213,14 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     masked, ending, begun = int(marks.size > 0), int(ends.size > 0), initial.size > 0
-    items, decays, starts, flags, stops = pointer(x), pointer(decay), pointer(initial), pointer(marks), pointer(ends)
-    made, states, where = pointer(out), pointer(final), pointer(at)
+    items, decays, starts, flags, stops = (
+        p.pointer(x),
+        p.pointer(decay),
+        p.pointer(initial),
+        p.pointer(marks),
+        p.pointer(ends),
+    )
+    made, states, where = p.pointer(out), p.pointer(final), p.pointer(at)
     u = lo
     while u < hi:
         if at.step > 1 and width == 1 and hi - u >= 16:  # a line of the cache has items of many columns
@@ -243,7 +229,7 @@ def cpu(
             if recur_beside(run, u, starts, way, 16):
                 u += 16
                 continue
-        i, first, length = locate(where, u)
+        i, first, length = p.locate(where, u)
         k = 0
         while k < width:
             count = 16 if width - k >= 16 else 4 if width - k >= 4 else 1
@@ -267,14 +253,14 @@ def cpu(
             )
             place = i * width + k
             if count == 16:
-                state = load(starts, place, 16, states) if begun else each(states, 0.0, 16)
-                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 16))
+                state = p.load(starts, place, 16, states) if begun else p.each(states, 0.0, 16)
+                p.store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 16))
             elif count == 4:
-                state = load(starts, place, 4, states) if begun else each(states, 0.0, 4)
-                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 4))
+                state = p.load(starts, place, 4, states) if begun else p.each(states, 0.0, 4)
+                p.store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 4))
             else:
-                state = load(starts, place, 1, states) if begun else each(states, 0.0, 1)
-                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 1))
+                state = p.load(starts, place, 1, states) if begun else p.each(states, 0.0, 1)
+                p.store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 1))
             k += count
         u += 1
 
@@ -290,20 +276,20 @@ class Rows(NamedTuple):
     own: int  # where its decays begin
 
 
-@shared
+@p.shared
 def map_of(
     x: Array, decay: Array, marks: Array, ends: Array, final: Array, at: Layout, rows: Rows, by_row: int, width: int
 ) -> Any:
     """Return what some rows make of a state of zero, the product of their decays, and whether they forget the state."""
-    alone, product, cut = zero_in(final), number_in(final, 1), 0
+    alone, product, cut = p.zero_in(final), p.number_in(final, 1), 0
     for step in range(rows.rows):
-        row = rows.first + along(at, rows.t + step * rows.by)
+        row = rows.first + p.along(at, rows.t + step * rows.by)
         if marks.size == 0 or marks[row] != 0:
-            factor = number_in(final, decay[rows.own + row * by_row])
-            alone = times(factor, alone) + number_in(final, x[row * width + rows.k])
+            factor = p.number_in(final, decay[rows.own + row * by_row])
+            alone = times(factor, alone) + p.number_in(final, x[row * width + rows.k])
             product = product * factor
         if ends.size != 0 and ends[row] != 0:
-            alone, cut = zero_in(final), 1
+            alone, cut = p.zero_in(final), 1
     return alone, product, cut
 
 
@@ -326,67 +312,59 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
-    alone = natural(gpu.shared.array(128, final.dtype))
-    product = natural(gpu.shared.array(128, final.dtype))
-    before = natural(gpu.shared.array(128, final.dtype))  # at first whether a chunk forgets the state
+    alone = p.natural(gpu.shared.array(128, final.dtype))
+    product = p.natural(gpu.shared.array(128, final.dtype))
+    before = p.natural(gpu.shared.array(128, final.dtype))  # at first whether a chunk forgets the state
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     by = 1 - 2 * back
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        i, first, length = p.locate(at, u)
         chunks = (length + chunk - 1) // chunk
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             own = i * by_sequence + k * by_column
-            state = zero_in(final)
+            state = p.zero_in(final)
             if k < width and initial.size != 0:
                 state = initial[i * width + k]
-            done = 0
-            while done < chunks:
+            for done in range(0, chunks, gpu.blockDim.y):
                 mine = done + gpu.threadIdx.y
                 is_there = k < width and mine < chunks
                 number = chunks - 1 - mine if back != 0 else mine
                 begin = number * chunk
                 size = min(chunk, length - begin)
                 rows = Rows(first, begin + back * (size - 1), size if is_there else 0, by, k, own)
-                alone[slot], product[slot], before[slot] = zero_in(final), zero_in(final), zero_in(final)
+                alone[slot], product[slot], before[slot] = p.zero_in(final), p.zero_in(final), p.zero_in(final)
                 if is_there and mine + 1 < chunks:
                     found = map_of(x, decay, marks, ends, final, at, rows, by_row, width)
-                    alone[slot], product[slot], before[slot] = found[0], found[1], number_in(final, found[2])
+                    alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(final, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:
-                    j = slot
-                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                    for j in range(slot, gpu.blockDim.x * gpu.blockDim.y, gpu.blockDim.x):
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
                         state = alone[j] if forgets else times(product[j], state) + alone[j]
-                        j += gpu.blockDim.x
                 gpu.syncthreads()
                 y = before[slot]
                 for step in range(rows.rows):
-                    row = first + along(at, rows.t + step * by)
+                    row = first + p.along(at, rows.t + step * by)
                     place = row * width + k
                     is_step = marks.size == 0 or marks[row] != 0
                     written = y
                     if is_step:
-                        y = times(number_in(final, decay[own + row * by_row]), y) + number_in(final, x[place])
+                        y = times(p.number_in(final, decay[own + row * by_row]), y) + p.number_in(final, x[place])
                     if exclusive == 0:
                         written = y
-                    out[place] = item_in(out, zero_in(final) if blank != 0 and not is_step else written)
+                    out[place] = p.item_in(out, p.zero_in(final) if blank != 0 and not is_step else written)
                     if ends.size != 0 and ends[row] != 0:
-                        y = zero_in(final)
+                        y = p.zero_in(final)
                 if is_there and mine + 1 == chunks:
                     final[i * width + k] = y
                 gpu.syncthreads()  # before the memory is used again
-                done += gpu.blockDim.y
             if chunks == 0 and k < width and gpu.threadIdx.y == 0:
                 final[i * width + k] = state
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 TAKES = (("f4", "f4"), ("f4", "f8"), ("f8", "f8"))  # items, and their decays
-KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "sequences", tuple((kind, by, "f8", "u1", "u1", kind, "f8") for kind, by in TAKES)
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "sequences", tuple((kind, by, "f8", "u1", "u1", kind, "f8") for kind, by in TAKES)
 )

@@ -1,20 +1,11 @@
 """The gradients of `reward_rows`: ``doutcome (n,)`` and ``dkl``, laid out as ``dy``, or none where there was no kl."""
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-from .parts.device import first_unit, units_of_grid
-from .parts.names import gpu, item_in, number_in, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu
 
 
-@compiled
+@p.compiled
 def cpu(
     dy: Array,
     scale: Array,
@@ -22,39 +13,37 @@ def cpu(
     doutcome: Array,
     dkl: Array,
     at: Layout,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         doutcome[i] = 0.0
         for t in range(length):
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             if marks.size == 0 or marks[row] != 0:
                 doutcome[i] = dy[row]
             if dkl.size > 0:
                 dkl[row] = scale[0] * float(dy[row]) if marks.size == 0 or marks[row] != 0 else 0.0
 
 
-def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:
     """All units, a thread each."""
-    u = first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
+        i, first, length = p.locate(at, u)
         if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0:
-            slope = zero_in(doutcome)
+            slope = p.zero_in(doutcome)
             for t in range(length):
-                row = first + along(at, t)
+                row = first + p.along(at, t)
                 if marks.size == 0 or marks[row] != 0:
-                    slope = item_in(doutcome, dy[row])
+                    slope = p.item_in(doutcome, dy[row])
                 if dkl.size != 0:
                     is_step = marks.size == 0 or marks[row] != 0
-                    made = scale[0] * number_in(scale, dy[row]) if is_step else zero_in(scale)
-                    dkl[row] = item_in(dkl, made)
+                    made = scale[0] * p.number_in(scale, dy[row]) if is_step else p.zero_in(scale)
+                    dkl[row] = p.item_in(dkl, made)
             doutcome[i] = slope
-        u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((kind, "f8", "u1", kind, kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((kind, "f8", "u1", kind, kind) for kind in p.FLOATS))

@@ -4,21 +4,12 @@
 sequences in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
 """
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-from .parts.device import first_unit, units_of_grid
-from .parts.names import gpu, item_in, number_in, times, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, times
 
 
-@compiled
+@p.compiled
 def cpu(
     outcome: Array,
     kl: Array,
@@ -26,17 +17,17 @@ def cpu(
     marks: Array,
     out: Array,
     at: Layout,
-    width: int,  # noqa: ARG001  as in every kernel
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, first, length = locate(at, u)
+        i, first, length = p.locate(at, u)
         owed = 1
         t = length - 1
         while t >= 0:
-            row = first + along(at, t)
+            row = first + p.along(at, t)
             reward = 0.0
             if marks.size == 0 or marks[row] != 0:
                 if kl.size > 0:
@@ -48,25 +39,23 @@ def cpu(
             t -= 1
 
 
-def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a thread each."""
-    u = first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = locate(at, u)
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
+        i, first, length = p.locate(at, u)
         owed = 1
         t = length - 1 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else -1
         while t >= 0:
-            row = first + along(at, t)
-            reward = zero_in(scale)
+            row = first + p.along(at, t)
+            reward = p.zero_in(scale)
             if marks.size == 0 or marks[row] != 0:
                 if kl.size != 0:
-                    reward = times(scale[0], number_in(scale, kl[row]))
+                    reward = times(scale[0], p.number_in(scale, kl[row]))
                 if owed != 0:
-                    reward += number_in(scale, outcome[i])
+                    reward += p.number_in(scale, outcome[i])
                     owed = 0
-            out[row] = item_in(out, reward)
+            out[row] = p.item_in(out, reward)
             t -= 1
-        u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((kind, kind, "f8", "u1", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((kind, kind, "f8", "u1", kind) for kind in p.FLOATS))

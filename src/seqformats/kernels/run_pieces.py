@@ -6,7 +6,6 @@ from the end.
 
 from . import parts as p
 from .parts import Array, Columns, Layout
-from .parts.names import gpu
 
 
 @p.compiled
@@ -25,12 +24,10 @@ def cpu(x: Array, before: Array, out: Array, at: Layout, back: int, width: int, 
 
 def cuda(x: Array, before: Array, out: Array, at: Layout, back: int, width: int) -> None:
     """All pieces, a thread a column of each; while four rows are added the next eight are on their way."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < at.cum.size - 1:
+    for i in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, i)
         begin, by = (length - 1) * back, 1 - 2 * back
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, 1)
             total = before[i * width + k]
             following = (p.zero_in(x), p.zero_in(x), p.zero_in(x), p.zero_in(x))
@@ -51,8 +48,6 @@ def cuda(x: Array, before: Array, out: Array, at: Layout, back: int, width: int)
                 total += x[place]
                 out[place] = total
                 t += 1
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 _IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)

@@ -24,16 +24,12 @@ def cpu(factors: Array, out: Array, at: Layout, one: int, width: int, lo: int, h
 
 def cuda(factors: Array, out: Array, at: Layout, one: int, width: int) -> None:
     """All items, a block each."""
-    item = gpu.blockIdx.x
-    while item < at.cum[at.cum.size - 1]:
+    for item in range(gpu.blockIdx.x, at.cum[at.cum.size - 1], gpu.gridDim.x):
         i, _, row = p.find(at, item)
         factor = out.dtype.type(factors[0 if one != 0 else i])
-        k = row * width + gpu.threadIdx.x
-        while k < (row + 1) * width:
+        for k in range(row * width + gpu.threadIdx.x, (row + 1) * width, gpu.blockDim.x):
             if out[k] != 0:
                 out[k] *= factor
-            k += gpu.blockDim.x
-        item += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "blocks", (("f8", "f4"), ("f8", "f8")), 16 << 20)

@@ -8,7 +8,6 @@ nobody else has a place in `sums`, so it may be of any size where no sequence ha
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.compiled
@@ -42,8 +41,7 @@ def cpu(
 
 def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room: int, width: int) -> None:
     """All sequences, a thread a column of each, so that updates are added in their order."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         k = p.first_column()
         first = i * room * width
         while k < width:
@@ -58,7 +56,6 @@ def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room
                 for r in range(cum[i], cum[i + 1]):
                     out[first + index[r] * width + k] += x[r * width + k]
             k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f4", "f4", "f8"), *p.alike(p.NUMBERS[1:], 3)))

@@ -17,7 +17,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Item, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -115,7 +114,7 @@ def cpu(
     at_x: Layout,
     at: Layout,
     mode: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -144,12 +143,11 @@ def cuda(
     at_x: Layout,
     at: Layout,
     mode: int,
-    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    width: int,
 ) -> None:
     """All values, a thread each."""
     right = 0 if mode == 0 or mode == 5 else 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, _, d = p.find(at, r)
         _, begin, length = p.locate(at_x, i)
         value = values[d]
@@ -158,7 +156,6 @@ def cuda(
         else:
             count = count_between(x, begin, 0, length, value, right)
             out[d] = answer(x, begin, length, count, value, mode, tolerance)
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(

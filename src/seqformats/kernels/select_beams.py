@@ -89,8 +89,7 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
     place = p.natural(gpu.shared.array(128, parents.dtype))
     me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     threads = gpu.blockDim.x * gpu.blockDim.y
-    s = gpu.blockIdx.x
-    while s < cum.size - 1:
+    for s in range(gpu.blockIdx.x, cum.size - 1, gpu.gridDim.x):
         first = cum[s] * width
         last = cum[s + 1] * width
         begin = s * most
@@ -152,7 +151,6 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
                     tokens[begin + j] = q - r * width
             group(pre_ids, out, cum, s, found, end)
         gpu.syncthreads()
-        s += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

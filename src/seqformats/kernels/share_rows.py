@@ -5,7 +5,6 @@
 
 from . import parts as p
 from .parts import Array
-from .parts.names import gpu
 
 
 @p.compiled
@@ -19,16 +18,14 @@ def cpu(x: Array, totals: Array, out: Array, own: int, width: int, lo: int, hi: 
 
 def cuda(x: Array, totals: Array, out: Array, own: int, width: int) -> None:
     """All sequences, a thread a column of each."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    i = p.first_unit()
     while i * width < x.size:
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total, place = totals[i * width + k if own else i], i * width + k
             out[place] = 0
             if total != 0:
                 out[place] = x[place] / total
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
+        i += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 3))

@@ -6,7 +6,6 @@ puts each next one in the place of one before or last).
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -22,18 +21,16 @@ def arrange(out: Array, begin: int, length: int, seed: int, i: int) -> None:
 
 
 @p.compiled
-def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
         arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)
 
 
-def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:
     """All sequences, a thread each: where an item goes depends on those before."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
+    for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i8",),))

@@ -21,22 +21,15 @@ def cpu(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, lo: 
             parts[i * width + k] = total
 
 
-def cuda(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int) -> None:
+@p.block_per_sequence(step="1")
+def cuda(
+    x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     """All pieces, a block each; see `softmax_back` for its threads."""
     sums = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
-        _, first, length = p.locate(at, i)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = p.column_slopes(x, y, sums, place, k, columns, log)
-            if gpu.threadIdx.y == 0 and k < width:
-                parts[i * width + k] = total
-            column += p.columns_of_grid()
-        i += gpu.gridDim.x
+    total = p.column_slopes(x, y, sums, slot, k, columns, log)
+    if gpu.threadIdx.y == 0 and k < width:
+        parts[i * width + k] = total
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3))

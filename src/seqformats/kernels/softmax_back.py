@@ -155,36 +155,20 @@ def put_slopes(x: Array, y: Array, out: Array, columns: Columns, share: Any, fou
         t += by
 
 
-def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int
+) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.column_slopes(x, y, parts, place, k, columns, log)
-            if k < width:
-                put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
-            column += p.columns_of_grid()
-        u += gpu.gridDim.x
+    total = p.column_slopes(x, y, parts, slot, k, columns, log)
+    if k < width:
+        put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
 
 
-def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        _, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.slopes_of(x, y, columns, 0, 1, log)
-            put_slopes(x, y, out, columns, (0, 1), (total, log))
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    total = p.slopes_of(x, y, columns, 0, 1, log)
+    put_slopes(x, y, out, columns, (0, 1), (total, log))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 3), short=short, fours=True)

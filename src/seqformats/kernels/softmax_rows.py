@@ -101,36 +101,18 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
             t += 8 * by
 
 
-def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.column_powers(x, parts, place, k, columns)
-            if k < width:
-                put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    top, total = p.column_powers(x, parts, slot, k, columns)
+    if k < width:
+        put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
 
 
-def short(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        _, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top, total = p.powers_of(x, columns, 0, 1)
-            put_powers(x, out, columns, 0, 1, (top, total, log))
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    top, total = p.powers_of(x, columns, 0, 1)
+    put_powers(x, out, columns, 0, 1, (top, total, log))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 2), short=short, fours=True)

@@ -41,16 +41,12 @@ def cpu(
 
 def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers, shifts: Integers, width: int) -> None:
     """All rows of `x`, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
+    for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
         number = x.dtype.type(counts[u])  # an integer would divide in float64
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             for c in range(first[u], first[u] + counts[u]):
                 out[(r + shifts[c]) * width + k] = x[r * width + k] / number
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

@@ -76,35 +76,21 @@ def put_slopes(x: Array, y: Array, z: Array, out: Array, columns: Columns, place
         t += by
 
 
-def cuda(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+@p.block_per_sequence
+def cuda(
+    x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
+) -> None:
     parts = p.natural(gpu.shared.array(128, x.dtype))
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            found = p.column_powers(y, parts, place, k, columns)
-            if k < width:
-                put_slopes(x, y, z, out, columns, i * width + k, (gpu.threadIdx.y, gpu.blockDim.y), found)
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
+    found = p.column_powers(y, parts, slot, k, columns)
+    if k < width:
+        put_slopes(x, y, z, out, columns, i * width + k, (gpu.threadIdx.y, gpu.blockDim.y), found)
 
 
-def short(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            put_slopes(x, y, z, out, columns, i * width + k, (0, 1), p.powers_of(y, columns, 0, 1))
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(
+    x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
+) -> None:
+    put_slopes(x, y, z, out, columns, i * width + k, (0, 1), p.powers_of(y, columns, 0, 1))
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", p.alike(p.FLOATS, 4), short=short)

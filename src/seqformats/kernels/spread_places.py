@@ -43,16 +43,12 @@ def cpu(x: Array, places: Integers, out: Array, at: Layout, width: int, lo: int,
 
 def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
     """All rows, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, d = p.find(at, r)
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             out[d * width + k] = 0
             if places[i * width + k] == t:
                 out[d * width + k] = x[i * width + k]
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

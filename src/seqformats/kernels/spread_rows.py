@@ -56,19 +56,11 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         out[d3 * width + k] = d / number_of(x, at, i3, mode)
 
 
-def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            value = x[i * width + k] / number_of(x, at, i, mode)
-            for t in range(length):
-                out[p.item_at(columns, t)] = value
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    value = x[i * width + k] / number_of(x, at, i, mode)
+    for t in range(columns.length):
+        out[p.item_at(columns, t)] = value
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "lines", p.alike(p.FLOATS, 2), p.STREAMS, short, fours=True)

@@ -7,21 +7,12 @@ out.  Of given moments, which do not move with the items, ``dx = f * dy``.
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-from .parts.columns import tree_sum
-from .parts.names import gpu, item_in, natural, number_in, sqrt, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, sqrt
 
 
-@compiled
+@p.compiled
 def cpu(
     dy: Array,
     x: Array,
@@ -38,7 +29,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         for k in range(width):
             number, start, total, squares, slopes, both = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             if moments.size > 0:
@@ -47,7 +38,7 @@ def cpu(
                 squares = max(squares, 0.0)
             else:
                 for t in range(length):
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
                         if number == 0.0:
                             start = float(x[row * width + k])
@@ -57,7 +48,7 @@ def cpu(
             mean, slope = total / max(number, 1.0), slopes / max(number, 1.0)
             if moments.size == 0 and scaled != 0:
                 for t in range(length):
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
                         away = (float(x[row * width + k]) - start) - mean
                         squares += away * away
@@ -71,7 +62,7 @@ def cpu(
                 if deviation > 0.0:
                     turn = factor * both / ((deviation + how[1]) * deviation * (number - how[0]))
             for t in range(length):
-                row = first + along(at, t)
+                row = first + p.along(at, t)
                 value = 0.0
                 if marks.size == 0 or marks[row] != 0:
                     value = factor * (float(dy[row * width + k]) - slope)
@@ -93,85 +84,83 @@ def cuda(
     width: int,
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = natural(gpu.shared.array(128, how.dtype))
+    parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    one = number_in(how, 1)
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+    one = p.number_in(how, 1)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        _, first, length = p.locate(at, u)
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
-            start, number, total, squares = zero_in(how), zero_in(how), zero_in(how), zero_in(how)
-            slopes, both = zero_in(how), zero_in(how)
+            start, number, total, squares = p.zero_in(how), p.zero_in(how), p.zero_in(how), p.zero_in(how)
+            slopes, both = p.zero_in(how), p.zero_in(how)
             if moments.size != 0:
                 number = moments[0]
                 squares = moments[2] - moments[1] * (moments[1] / max(number, one))
-                squares = max(squares, zero_in(how))
+                squares = max(squares, p.zero_in(how))
             else:
                 t = 0
-                while t < length and marks.size != 0 and marks[first + along(at, t)] == 0:
+                while t < length and marks.size != 0 and marks[first + p.along(at, t)] == 0:
                     t += 1
                 if t < length and k < width:
-                    start = number_in(how, x[(first + along(at, t)) * width + k])
+                    start = p.number_in(how, x[(first + p.along(at, t)) * width + k])
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
-                        total += number_in(how, x[row * width + k]) - start
-                        slopes += number_in(how, dy[row * width + k])
+                        total += p.number_in(how, x[row * width + k]) - start
+                        slopes += p.number_in(how, dy[row * width + k])
                         number += one
                     t += gpu.blockDim.y
                 parts[slot] = number
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 number = parts[gpu.threadIdx.x]
                 gpu.syncthreads()  # before the memory is used again
                 parts[slot] = total
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 total = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
                 parts[slot] = slopes
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 slopes = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
             mean, slope = total / max(number, one), slopes / max(number, one)
             if moments.size == 0 and scaled != 0:
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
-                        away = (number_in(how, x[row * width + k]) - start) - mean
+                        away = (p.number_in(how, x[row * width + k]) - start) - mean
                         squares += away * away
-                        both += number_in(how, dy[row * width + k]) * away
+                        both += p.number_in(how, dy[row * width + k]) * away
                     t += gpu.blockDim.y
                 parts[slot] = squares
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 squares = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
                 parts[slot] = both
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 both = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
-            factor, turn = one, zero_in(how)
+            factor, turn = one, p.zero_in(how)
             if others != 0:
-                factor = number / (number - one) if number > one else zero_in(how)
+                factor = number / (number - one) if number > one else p.zero_in(how)
             if scaled != 0:
-                deviation = sqrt(squares / (number - how[0])) if number > how[0] else zero_in(how)
-                factor = factor / (deviation + how[1]) if number > how[0] else zero_in(how)
+                deviation = sqrt(squares / (number - how[0])) if number > how[0] else p.zero_in(how)
+                factor = factor / (deviation + how[1]) if number > how[0] else p.zero_in(how)
                 if deviation > 0:
                     turn = factor * both / ((deviation + how[1]) * deviation * (number - how[0]))
             t = gpu.threadIdx.y
             while t < length and k < width:
-                row = first + along(at, t)
-                value = zero_in(how)
+                row = first + p.along(at, t)
+                value = p.zero_in(how)
                 if marks.size == 0 or marks[row] != 0:
-                    value = factor * (number_in(how, dy[row * width + k]) - slope)
+                    value = factor * (p.number_in(how, dy[row * width + k]) - slope)
                     if turn != 0:
-                        value -= turn * ((number_in(how, x[row * width + k]) - start) - mean)
-                dx[row * width + k] = item_in(dx, value)
+                        value -= turn * ((p.number_in(how, x[row * width + k]) - start) - mean)
+                dx[row * width + k] = p.item_in(dx, value)
                 t += gpu.blockDim.y
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, kind, "f8", "f8", "u1", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(
+    cpu, cuda, p.CALCULATES, "sequences", tuple((kind, kind, "f8", "f8", "u1", kind) for kind in p.FLOATS)
+)

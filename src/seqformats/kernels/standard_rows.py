@@ -13,21 +13,12 @@ So do items that are too few for a deviation, or a mean of others.
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    Array,
-    KernelSpec,
-    Layout,
-    along,
-    compiled,
-    locate,
-)
-from .parts.columns import tree_sum
-from .parts.names import gpu, item_in, natural, number_in, sqrt, zero_in
+from . import parts as p
+from .parts import Array, Layout
+from .parts.names import gpu, sqrt
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     moments: Array,
@@ -43,7 +34,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        _, first, length = locate(at, u)
+        _, first, length = p.locate(at, u)
         for k in range(width):
             number, start, total, squares = 0.0, 0.0, 0.0, 0.0
             if moments.size > 0:
@@ -52,7 +43,7 @@ def cpu(
                 squares = max(squares, 0.0)
             else:
                 for t in range(length):
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
                         if number == 0.0:
                             start = float(x[row * width + k])
@@ -61,7 +52,7 @@ def cpu(
             mean = total / max(number, 1.0)
             if moments.size == 0 and scaled != 0:
                 for t in range(length):
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
                         away = (float(x[row * width + k]) - start) - mean
                         squares += away * away
@@ -71,7 +62,7 @@ def cpu(
             if scaled != 0:
                 factor = factor / (np.sqrt(squares / (number - how[0])) + how[1]) if number > how[0] else 0.0
             for t in range(length):
-                row = first + along(at, t)
+                row = first + p.along(at, t)
                 value = 0.0
                 if marks.size == 0 or marks[row] != 0:
                     away = (float(x[row * width + k]) - start) - mean
@@ -83,69 +74,65 @@ def cuda(
     x: Array, moments: Array, how: Array, marks: Array, out: Array, at: Layout, others: int, scaled: int, width: int
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = natural(gpu.shared.array(128, how.dtype))
+    parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    one = number_in(how, 1)
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        _, first, length = locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+    one = p.number_in(how, 1)
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
+        _, first, length = p.locate(at, u)
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
-            start, number, total, squares = zero_in(how), zero_in(how), zero_in(how), zero_in(how)
+            start, number, total, squares = p.zero_in(how), p.zero_in(how), p.zero_in(how), p.zero_in(how)
             if moments.size != 0:
                 number, total = moments[0], moments[1]
                 squares = moments[2] - total * (total / max(number, one))
-                squares = max(squares, zero_in(how))
+                squares = max(squares, p.zero_in(how))
             else:
                 t = 0
-                while t < length and marks.size != 0 and marks[first + along(at, t)] == 0:
+                while t < length and marks.size != 0 and marks[first + p.along(at, t)] == 0:
                     t += 1
                 if t < length and k < width:
-                    start = number_in(how, x[(first + along(at, t)) * width + k])
+                    start = p.number_in(how, x[(first + p.along(at, t)) * width + k])
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
-                        total += number_in(how, x[row * width + k]) - start
+                        total += p.number_in(how, x[row * width + k]) - start
                         number += one
                     t += gpu.blockDim.y
                 parts[slot] = number
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 number = parts[gpu.threadIdx.x]
                 gpu.syncthreads()  # before the memory is used again
                 parts[slot] = total
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 total = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
             mean = total / max(number, one)
             if moments.size == 0 and scaled != 0:
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    row = first + along(at, t)
+                    row = first + p.along(at, t)
                     if marks.size == 0 or marks[row] != 0:
-                        away = (number_in(how, x[row * width + k]) - start) - mean
+                        away = (p.number_in(how, x[row * width + k]) - start) - mean
                         squares += away * away
                     t += gpu.blockDim.y
                 parts[slot] = squares
-                tree_sum(parts, slot)
+                p.tree_sum(parts, slot)
                 squares = parts[gpu.threadIdx.x]
                 gpu.syncthreads()
             factor = one
             if others != 0:
-                factor = number / (number - one) if number > one else zero_in(how)
+                factor = number / (number - one) if number > one else p.zero_in(how)
             if scaled != 0:
-                factor = factor / (sqrt(squares / (number - how[0])) + how[1]) if number > how[0] else zero_in(how)
+                factor = factor / (sqrt(squares / (number - how[0])) + how[1]) if number > how[0] else p.zero_in(how)
             t = gpu.threadIdx.y
             while t < length and k < width:
-                row = first + along(at, t)
-                value = zero_in(how)
+                row = first + p.along(at, t)
+                value = p.zero_in(how)
                 if factor != 0 and (marks.size == 0 or marks[row] != 0):
-                    value = ((number_in(how, x[row * width + k]) - start) - mean) * factor
-                out[row * width + k] = item_in(out, value)
+                    value = ((p.number_in(how, x[row * width + k]) - start) - mean) * factor
+                out[row * width + k] = p.item_in(out, value)
                 t += gpu.blockDim.y
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, "f8", "f8", "u1", kind) for kind in FLOATS))
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "f8", "f8", "u1", kind) for kind in p.FLOATS))

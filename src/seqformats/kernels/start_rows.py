@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Item, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -19,7 +18,7 @@ def differ(a: Item, b: Item, nans: int) -> Any:
 
 
 @p.compiled
-def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  see above
+def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     rows, flags = p.pointer(x), p.pointer(out)
     if columns == 1 and at.step == 1 and at.stride < 0 and hi != lo:  # one after the other
@@ -50,10 +49,9 @@ def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, l
             last = here
 
 
-def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:  # noqa: ARG001  see above
+def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:
     """All rows, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         _, t, here = p.find(at, r)
         differs = t == 0
         last = here - p.along(at, t) + p.along(at, t - 1 if t > 0 else 0)
@@ -62,7 +60,6 @@ def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) 
             differs = differ(x[last * columns + k], x[here * columns + k], nans)
             k += 1
         out[here] = 1 if differs else 0
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple((kind, "u1") for kind in (*p.NUMBERS, *p.COMPLEX)))

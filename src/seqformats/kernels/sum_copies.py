@@ -25,12 +25,10 @@ def cpu(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers,
 
 def cuda(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers, width: int) -> None:
     """All rows of `out`, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
+    for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         i = p.search(cum, r)
         length = cum[i + 1] - cum[i]
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             total = out.dtype.type(0)
             blocks = p.wide(total)
             for c in range(counts[i]):
@@ -39,8 +37,6 @@ def cuda(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers
                     blocks += p.wide(total)
                     total = out.dtype.type(0)
             out[r * width + k] = blocks + p.wide(total)
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.NUMBERS, 2))

@@ -32,21 +32,13 @@ def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi:
             parts[i * width + k] = blocks + total
 
 
-def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int) -> None:
+@p.block_per_sequence(step="1")
+def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
     """All pieces, a block each; see `sum_rows` for its threads."""
     fours = p.natural(gpu.shared.array(128, out.dtype))
-    i = gpu.blockIdx.x
-    while i < at.cum.size - 1:
-        _, first, length = p.locate(at, i)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = p.column_sum(x, fours, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                parts[i * width + k] = total
-            column += p.columns_of_grid()
-        i += gpu.gridDim.x
+    total = p.column_sum(x, fours, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        parts[i * width + k] = total
 
 
 _IN_WIDE = tuple((kind, "f8" if kind[0] == "f" else to, to) for kind, to in p.SUMS)

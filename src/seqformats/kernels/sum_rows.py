@@ -34,37 +34,21 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
             p.total_columns(given, columns, i * width, k, width)
 
 
-def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
+@p.block_per_sequence
+def cuda(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     The order of summation is that of the CPU, and so is the sum, bit for bit.
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other in `column_sum`
-            k = column + gpu.threadIdx.x
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = p.column_sum(x, parts, k, columns)
-            if gpu.threadIdx.y == 0 and k < width:
-                p.put_total(out, i * width + k, total, length, mode)
-            column += p.columns_of_grid()
-        u += gpu.gridDim.x
+    total = p.column_sum(x, parts, k, columns)
+    if gpu.threadIdx.y == 0 and k < width:
+        p.put_total(out, i * width + k, total, columns.length, mode)
 
 
-def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
-    """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
-        i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            p.put_total(out, i * width + k, p.short_sum(x, out, columns), length, mode)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
+@p.thread_per_column
+def short(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    p.put_total(out, i * width + k, p.short_sum(x, out, columns), columns.length, mode)
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (*p.SUMS, *p.MEANS), p.STREAMS, short, fours=True)

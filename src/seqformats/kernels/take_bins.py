@@ -23,12 +23,10 @@ def cpu(x: Array, slopes: Array, out: Array, at: Layout, width: int, lo: int, hi
 
 def cuda(x: Array, slopes: Array, out: Array, at: Layout, width: int) -> None:
     """All items, a thread each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, _, d = p.find(at, r)
         if gpu.threadIdx.x == 0:
             out[d] = slopes[i * width + x[d]]
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", tuple((kind, "f8", "f8") for kind in ("i4", "i8")))

@@ -7,7 +7,6 @@
 
 from . import parts as p
 from .parts import Array, Columns, Constants, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -39,15 +38,11 @@ def cpu(
 def cuda(x: Array, places: Integers, out: Array, at: Layout, wanted: Constants, most: int, width: int) -> None:
     """All units, a thread a column of each."""
     ks = wanted.numbers
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             column(x, places, out, columns, ks, most, i, k)
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((*kinds, "i8") for kinds in p.alike(p.FLOATS, 2)))

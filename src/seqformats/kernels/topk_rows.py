@@ -11,7 +11,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Columns, Constants, Integers, Layout
-from .parts.names import gpu
 
 
 @p.shared
@@ -234,11 +233,9 @@ def cuda(
 ) -> None:
     """All units, a thread a column of each; what is not needed stays in its registers where it is little."""
     ks, kept = wanted.numbers, needed != 0 or most > 4
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
             a, b, c, d, spot, q, r, s, _ = collect(x, tops, places, columns, begin, most)
             four = a, b, c, d
@@ -252,8 +249,6 @@ def cuda(
                     out[place] = p.mean_of_first(tops, out, begin, width, ks[j], length)
                 else:
                     out[place] = mean_of_four(out, four, ks[j], length)
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", tuple((*kinds, "i8") for kinds in p.alike(p.FLOATS, 3)))

@@ -9,7 +9,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Columns, Layout
-from .parts.names import gpu
 
 
 @p.by_columns(most=16)
@@ -63,12 +62,10 @@ def cpu(
 
 def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a thread a column of each."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         number = out.dtype.type(length)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             factor = out.dtype.type(0)
             if length > ddof:
                 factor = x[i * width + k] / out.dtype.type(length - ddof)
@@ -94,8 +91,6 @@ def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: i
                 out[d] = 0
                 if length > ddof:
                     out[d] = factor * (y[d] - mean - beside)
-            k += p.columns_of_grid()
-        u += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", p.alike(p.FLOATS, 4))

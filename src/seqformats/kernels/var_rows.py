@@ -64,12 +64,10 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         inverse = p.number_in(out, 1) / p.number_in(out, max(length, 1))
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             share = p.share_of(length)
@@ -91,17 +89,13 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
             gpu.syncthreads()
             if gpu.threadIdx.y == 0 and k < width:
                 p.put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
-    u = p.first_unit()
-    while u < at.cum.size - 1:
+    for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
             moments = 0, p.zero_in(out), p.zero_in(out), p.zero_in(out)
             if columns.length != 0:
@@ -110,8 +104,6 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
             mean = p.total_of(out, moments) * (p.number_in(out, 1) / p.number_in(out, max(length, 1)))
             sums, squares = p.sums_beside(out, moments, mean)
             p.put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
-            k += p.columns_of_grid()
-        u += p.units_of_grid()
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", (*p.alike(p.FLOATS, 2), *p.MEANS), short=short, fours=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from . import parts as p
 from .parts import Array, Integers
-from .parts.names import gpu
 
 
 @p.shared
@@ -73,12 +72,10 @@ def cuda(
     width: int,
 ) -> None:
     """All sequences, a thread a column of each; eight pieces are on their way at a time.  See `variance`."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < pieces.size - 1:
+    for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         first, end = pieces[i], pieces[i + 1]
         length = rows[end] - rows[first]
-        k = p.first_column()
-        while k < width:
+        for k in range(p.first_column(), width, p.columns_of_grid()):
             total = found = 0.0
             piece = first
             while piece + 8 <= end:
@@ -112,8 +109,6 @@ def cuda(
             if length > ddof:
                 found = squares / (length - ddof)
             out[i * width + k] = math.sqrt(found) if deviation else found
-            k += p.columns_of_grid()
-        i += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("f8", "f4", "f4"), ("f8", "f8", "f8")))

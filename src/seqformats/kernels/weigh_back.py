@@ -73,12 +73,10 @@ def cuda(
     width: int,
 ) -> None:
     """All rows, a line of threads each; the first of them adds up what is for a weight."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, d = p.find(at, r)
         place = at.cum[i] + t
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             slope = divided(x[i * width + k], totals, i * width + k if own else i, mode)
             out[d * width + k] = slope * weights[place * width + k if own else place]
             if own:
@@ -86,7 +84,6 @@ def cuda(
                 if mode:
                     item -= values[i * width + k]
                 slopes[place * width + k] = slope * item
-            k += gpu.blockDim.x
         if gpu.threadIdx.x == 0 and not own:
             sums = p.wide(out.dtype.type(0))
             for j in range(width):
@@ -95,7 +92,6 @@ def cuda(
                     item -= values[i * width + j]
                 sums += p.wide(divided(x[i * width + j], totals, i, mode) * item)
             slopes[place] = sums
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 7))

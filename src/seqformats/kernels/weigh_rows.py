@@ -97,11 +97,9 @@ def cuda(
     """
     parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    u = gpu.blockIdx.x
-    while u < at.cum.size - 1:
+    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             own_row, own_column = (width, k) if own else (1, 0)  # of the weights
@@ -156,8 +154,6 @@ def cuda(
                         if mass != 0:
                             out[i * width + k] = parts[place] / mass
                 gpu.syncthreads()  # before the memory is used again
-            column += gpu.gridDim.y * gpu.blockDim.x
-        u += gpu.gridDim.x
 
 
 KERNEL = p.KernelSpec(

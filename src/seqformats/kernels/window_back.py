@@ -35,19 +35,15 @@ def cpu(x: Array, out: Array, at: Layout, before: int, after: int, width: int, l
 def cuda(x: Array, out: Array, at: Layout, before: int, after: int, width: int) -> None:
     """All rows, a line of threads each."""
     count = before + 1 + after
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
+    for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, d = p.find(at, r)
         first = d - p.along(at, t)
         length = at.cum[i + 1] - at.cum[i]
-        k = gpu.threadIdx.x
-        while k < width:
+        for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
             total = out.dtype.type(0)
             for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
                 total += x[((first + p.along(at, t + before - q)) * count + q) * width + k]
             out[d * width + k] = total
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "rows", p.alike(p.FLOATS, 2))

@@ -32,6 +32,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
+- `loops`     loops over what is a thread's own on a GPU
 - `names`     names of what `gpu` has
 - `compiler`  the one file that names the CUDA package, which it loads, so nothing here imports it
 - `gpu`       what kernels for CUDA share, made of that
@@ -106,6 +107,7 @@ from .device import (
     columns_of_grid,
     find,
     first_column,
+    first_of_block,
     first_of_line,
     first_unit,
     four_rows,
@@ -114,7 +116,18 @@ from .device import (
     units_of_grid,
     word_of_line,
 )
-from .drivers import by_columns, columns_of
+from .drivers import block_per_sequence, by_columns, columns_of, thread_per_column
+from .edits import (
+    are_small,
+    fill_table,
+    fill_wide_table,
+    next_column,
+    next_column_of_strip,
+    place_in_table,
+    place_in_wide_table,
+    trimmed,
+    trimmed_behind,
+)
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge

@@ -425,13 +425,11 @@ def frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
     """The sum of ``exp(x[begin:begin + width] - top)``, by 8 and these in float64."""
     none = x.dtype.type(0)
     total = wide(none)
-    k = 0
-    while k < width:
+    for k in range(0, width, 8):
         few = none
         for j in range(k, min(k + 8, width)):
             few += exp(x[begin + j] - top)
         total += wide(few)
-        k += 8
     return x.dtype.type(total)
 
 

@@ -44,6 +44,12 @@ def units_of_grid() -> Any:
 
 
 @plain_on_cuda
+def first_of_block() -> Any:
+    """The first column of a unit that is of this block, whose threads then take the same turns and can wait there."""
+    return gpu.blockIdx.y * gpu.blockDim.x
+
+
+@plain_on_cuda
 def columns_of_grid() -> Any:
     """Count the columns of a unit that the grid has at a time: so many are from one of a thread's own to the next."""
     return gpu.gridDim.y * gpu.blockDim.x
@@ -131,6 +137,7 @@ SHARED = {
         first_of_line,
         word_of_line,
         first_column,
+        first_of_block,
         columns_of_grid,
         first_unit,
         units_of_grid,

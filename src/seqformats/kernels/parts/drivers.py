@@ -1,4 +1,4 @@
-"""Loops over the columns of sequences, made of what a kernel does with some of them.
+"""Drivers of kernels: loops over the columns of sequences, made of what a kernel does with some of them.
 
 A kernel gives its mathematics, a function of ``given``, a tuple of what else it needs, of some `Columns`, and of the
 place of the first of them in an array with one row a sequence.  What is here makes of it the loop that its driver
@@ -9,6 +9,7 @@ kernel (`native.code.stamp`) is that of its own file and of all parts.
 """
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ...layout import Layout
@@ -88,3 +89,78 @@ def _with_few(loop: Body, few: Body, some: int) -> Any:
             k += 4
 
     return shared(by_length)
+
+
+# --- on a GPU ---------------------------------------------------------------------------------------------------------
+
+_THREADS = """
+def {name}({given}):
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            {columns}
+            body({all})
+            k += columns_of_grid()
+        u += units_of_grid()
+"""
+
+_BLOCKS = """
+def {name}({given}):
+    {slot}
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        column = first_of_block()
+        while column < width:
+            k = column + gpu.threadIdx.x
+            {columns}
+            body({all})
+            column += columns_of_grid()
+        u += gpu.gridDim.x
+"""
+
+_SLOT = "slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x"
+
+
+def thread_per_column(body: Body) -> Callable[..., Any]:
+    """Make of the decorated body a kernel for CUDA in which one thread has a column of a sequence; see `SHORT`.
+
+    The body takes the kernel's arguments by place, and by keyword what it needs of the unit `u`, its sequence `i`, the
+    row `first` of the first item, the `length`, the column `k`, and `columns`, which is that column as `Columns`.
+    """
+    return _driver(body, _THREADS, "at.step")
+
+
+def block_per_sequence(body: Body | None = None, *, step: str = "at.step") -> Callable[..., Any]:
+    """Make of the decorated body a kernel for CUDA in which a block has a sequence, and its threads the columns.
+
+    Where these are narrow, several threads share one.  The body takes what that of `thread_per_column` does, and
+    `slot`, the place of a thread in arrays of the block.  `k` may be beyond the last column, since all threads of a
+    block have to come to its barriers.  `step` is that of the layout, if the compiler is to know it.
+    """
+    return _driver(body, _BLOCKS, step) if body else lambda body: _driver(body, _BLOCKS, step)
+
+
+def _driver(body: Body, text: str, step: str) -> Any:
+    """Write the kernel of a body out, since Numba wants every argument by its name, and have Python compile that."""
+    code = body.__code__
+    count, found = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    given, wanted = code.co_varnames[:count], code.co_varnames[count:found]
+    by_place = code.replace(co_argcount=found, co_kwonlyargcount=0)  # Numba knows no arguments by keyword alone
+    inner = FunctionType(by_place, body.__globals__, body.__name__, None, body.__closure__)
+    columns = f"columns = Columns(first * width + k, length, width, at.steps, {step})"
+    lines = {
+        "name": body.__name__,
+        "given": ", ".join(given),
+        "all": ", ".join((*given, *wanted)),
+        "slot": _SLOT if "slot" in wanted else "",
+        "columns": columns if "columns" in wanted else "",
+    }
+    names: dict[str, Any] = {**globals(), **body.__globals__, "body": shared(inner)}
+    exec(compile(text.format(**lines), f"<driver of {body.__module__}>", "exec"), names)
+    made: Any = names[body.__name__]
+    made.__annotations__ = {name: kind for name, kind in body.__annotations__.items() if name not in wanted}
+    made.__doc__ = body.__doc__
+    return made

@@ -23,6 +23,7 @@ from .common import beyond
 from .compiler import inlined, missing, simulated
 from .device import SHARED
 from .keys import KEYS
+from .loops import without_counts
 from .meeting import SHARED as OF_MEETING
 from .moments import SHARED as OF_MOMENTS
 from .record import Array
@@ -438,16 +439,17 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
             return value
         return bound(value, names) if _plain else _inlined(value)
 
-    parts = next((name for name in function.__code__.co_names if function.__globals__.get(name) is _PARTS), "")
+    code = function.__code__ if simulated else without_counts(function)
+    parts = next((name for name in code.co_names if function.__globals__.get(name) is _PARTS), "")
     if parts and names[parts] is _PARTS:
         names[parts] = python.ModuleType("parts")
-    for name in function.__code__.co_names:
+    for name in code.co_names:
         if name != parts and name in names:
             names[name] = here(names[name])
         if parts and hasattr(_PARTS, name) and not hasattr(names[parts], name):
             setattr(names[parts], name, here(_NAMES.get(name, getattr(_PARTS, name))))
     cells = tuple([python.CellType(here(cell.cell_contents)) for cell in function.__closure__ or ()])
-    return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
+    return python.FunctionType(code, names, function.__name__, function.__defaults__, cells)
 
 
 @functools.cache

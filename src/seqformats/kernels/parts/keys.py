@@ -22,11 +22,9 @@ def candidate_key(value: float, token: int) -> Any:
 def ranked(keys: Array, count: int, key: int) -> int:
     """Count the first keys that are larger."""
     rank = np.uint32(0)
-    k = 0
-    while k < count:  # a range takes as many instructions for each number as the rest
+    for k in range(0, count, 1):  # with a step, which `loops` makes as short as it can be
         if keys[k] > key:
             rank = np.uint32(rank + np.uint32(1))
-        k += 1
     return int(rank)
 
 
@@ -121,8 +119,7 @@ def merge_rows(work: Item, out: Array, keys: Array, told: Array, rows: Any, most
         told[0] = last
         told[1] = 0
     gpu.syncthreads()
-    j = me
-    while j < size:
+    for j in range(me, size, threads):
         own = int(np.uint32(j) // np.uint32(places))
         place = j - own * places
         count = out[counts + first + own]
@@ -132,11 +129,9 @@ def merge_rows(work: Item, out: Array, keys: Array, told: Array, rows: Any, most
             gpu.atomic.add(told, 1, count)
         if size <= 256:
             keys[j] = (out[begin + j] >> 32 << 32) | (0xFFFFFFFF - j) if place < count else none
-        j += threads
     gpu.syncthreads()
     bad = int(told[0])
-    j = me if bad == last else size
-    while j < size:
+    for j in range(me if bad == last else size, size, threads):
         own = first + int(np.uint32(j) // np.uint32(places))
         key = out[begin + j]
         rank = most
@@ -162,7 +157,6 @@ def merge_rows(work: Item, out: Array, keys: Array, told: Array, rows: Any, most
             place = lists + to * listed + rank
             out[place] = (own - first_of_part) * width + token_of_key(key)
             out[place + lists * listed] = bits_of(value_of_key(key))
-        j += threads
     if me == 0:
         out[to] = min(int(told[1]), most) if bad == last else first_of_part - 1 - bad
     gpu.syncthreads()  # before the memory is used again
