@@ -118,7 +118,6 @@ from .device import (
 )
 from .drivers import block_per_sequence, by_columns, columns_of, thread_per_column
 from .edits import (
-    are_small,
     fill_table,
     fill_wide_table,
     next_column,
