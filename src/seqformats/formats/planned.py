@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, library_of
-from ..launch.kernel import launcher, planning
+from ..launch.kernel import SEEN, launcher, planning
+
+MOST_CALLS = 64
+"""Calls of which a structure has plans, or notes."""
 
 
 def follow(x: Any, key: object) -> Any:
@@ -44,11 +47,16 @@ def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., A
     library = library_of(like)
     if not planning or library.kind(like) != "cuda" or not x._planned:
         return run(*args)
-    structure = x._structure
+    calls = x._structure.calls
     key = key, x._dtype, like.__class__, x.__class__, x._shape, x._unshaped
-    plan = structure.calls.get(key)
-    if plan is not None:
-        found = plan.follow_one(like) if len(inputs) == 1 else plan.follow(inputs)
-        if found is not None:
-            return found
-    return launcher("cuda").planned(library, structure, key, inputs, run, args)
+    try:
+        plan = calls.get(key)
+    except TypeError:  # of an option
+        return run(*args)
+    if plan is None:
+        if len(calls) >= MOST_CALLS:
+            calls.clear()
+        calls[key] = SEEN
+        return run(*args)
+    found = plan.follow_one(like) if len(inputs) == 1 else plan.follow(inputs)
+    return launcher("cuda").planned(library, x._structure, key, inputs, run, args) if found is None else found

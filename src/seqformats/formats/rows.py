@@ -95,18 +95,35 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
     target: Any = kind
-    if planning and type(fill) is int and not isinstance(x, tuple) and x._planned and not target.keeps_levels:
-        data = by_plan(x, (x.data,), (kind, form, fill), _data_laid_out, x, kind, form, fill)
-        moved: E = target._sealed(data, x._structure, *form)
+    given: Any = x
+    is_planned = planning and type(fill) is int and not isinstance(x, tuple)
+    if is_planned and given._planned and not target.keeps_levels and type(given.data) is not np.ndarray:
+        data = by_plan(given, (given.data,), (kind, form, fill), _moved_of, given, target, form, fill)
+        moved: E = target._sealed(data, given._structure, *form)
         return moved
     source = x if isinstance(x, tuple) else x._read()
-    library, data, at, structure, sample, item, begins = source
-    dtype = sample.dtype
+    library, sample, item = source[0], source[4], source[5]
     zeros = type(fill) is int and fill == 0
-    padding: Any = () if zeros else library.item(fill, dtype, item)  # which is checked where nothing is filled, too
+    padding: Any = (
+        () if zeros else library.item(fill, sample.dtype, item)
+    )  # which is checked where nothing is filled, too
     found: E | None = core.lay_out(source, kind, form, padding)
     if found is not None:
         return found
+    made: E = target._sealed(_moved(source, target, form, padding), source[3], *form)
+    return made
+
+
+def _moved_of(x: Readable, target: Any, form: tuple[Any, ...], fill: int) -> Array:
+    source = x._read()
+    return _moved(source, target, form, source[0].item(fill, source[4].dtype, source[5]) if fill else ())
+
+
+def _moved(source: tuple[Any, ...], target: Any, form: tuple[Any, ...], padding: Any) -> Array:
+    """The data of the encoding `target`; `padding` is the bytes of an item, () for zeros."""
+    library, data, at, structure, sample, item, begins = source
+    zeros = type(padding) is tuple
+    dtype = sample.dtype
     lead, to, gaps = target._room(structure, *form)
     row = math.prod(item) * dtype.itemsize
     shape = lead + item
@@ -117,7 +134,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         if zeros and runs * width * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
             make, free = library.zeros, 0
     try:
-        out = make(shape, dtype, sample)
+        out: Array = make(shape, dtype, sample)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
     if row and free and library.kind(sample) == "cuda":
@@ -126,13 +143,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         move(library, data, out, at, to, row, structure, begins)
         if free:
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, Work(runs, free))
-    made: E = target._sealed(out, structure, *form)
-    return made
-
-
-def _data_laid_out(x: Readable, kind: Any, form: tuple[Any, ...], fill: object) -> Array:
-    data: Array = lay_out(tuple(x._read()), kind, form, fill).data
-    return data
+    return out
 
 
 def move_and_pad(source: Source, out: Array, to: Layout, padding: Array, places: int) -> None:

@@ -344,29 +344,34 @@ class Operation:
         """Return the result without the fast path."""
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()
+        key = None
+        if self.planned and planning and x._planned and type(x.data) is not np.ndarray:
+            key = self._key(x, options)
+            if key is not None and (found := follow(x, key)) is not None:
+                return x._with_data(found)
         if self.check is not None:
             options = self.check(x, *options)
-        if self.planned and planning and (found := self.by_known_plan(x, options)) is not None:
-            return found
         if self.sums and x._dtype in AUTOCAST:
             x = autocast(x)
         if not (with_autograd and wants_grad(x)):
-            return self.outside(x, options)
+            return self.outside(x, options, key)
         if not self.has_gradient:
             return calculated(lambda z: self.forward(z, *options), x)
         return connected(functools.partial(self._ruled, options), x, self.second_order, by_column=self.by_column)
 
-    def by_known_plan(self, x: Any, options: tuple[Any, ...]) -> Any:
-        """The result by a call plan, where there is one that can be followed; else None."""
-        if not x._planned or (self.sums and x._dtype in AUTOCAST):
+    def _key(self, x: Any, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Make the key of a call plan, of whole numbers and flags as they are given; None where there is no plan."""
+        if self.sums and x._dtype in AUTOCAST:
             return None
-        out = follow(x, (self, options))
-        return None if out is None else x._with_data(out)
+        if not options:
+            return (self,)
+        kinds = (*map(type, options),)
+        return (self, *options, *kinds) if _PLAIN.issuperset(kinds) else None
 
-    def outside(self, x: Any, options: tuple[Any, ...]) -> Any:
+    def outside(self, x: Any, options: tuple[Any, ...], key: tuple[Any, ...] | None) -> Any:
         """The result outside of any graph, with options that have been checked."""
-        if self.planned and planning and x._planned:
-            return x._with_data(by_plan(x, (x.data,), (self, options), self._data, x, options))
+        if key is not None:
+            return x._with_data(by_plan(x, (x.data,), key, self._data, x, options))
         return self.forward(x, *options)
 
     def _data(self, x: Any, options: tuple[Any, ...]) -> Array:
@@ -390,6 +395,10 @@ class Operation:
     def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
         return with_rule(public, self.prepare) if self.has_gradient else public
+
+
+_PLAIN = frozenset((int, bool))
+"""Types of options that tell two calls apart as a key; of floats, -0.0 is as 0.0."""
 
 
 def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:

@@ -382,8 +382,16 @@ class _Call:
         resident = self._resident
         words = None if resident is None else resident.found(at)
         if words is None:
-            words = *self._sent(at[0]), *self._sent(at[1]), *self._sent(at[2]), *map(int, at[3:])
-            if resident is not None and all(resident.found(x) for x in at[:3] if x.size):
+            starts, cum, steps, *numbers = at
+            one = self._sent(cum)
+            words = (
+                *(one if starts is cum else self._sent(starts)),
+                *one,
+                *(one if steps is cum else self._sent(steps)),
+            )
+            words = *words, *map(int, numbers)
+            arrays = (cum,) if starts is cum is steps else (starts, cum, steps)
+            if resident is not None and all(resident.found(x) for x in arrays if x.size):
                 resident.remember(at, words)
         self.most = max(self.most, words[_SIZE])
         return words

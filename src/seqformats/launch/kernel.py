@@ -81,6 +81,17 @@ class Work(NamedTuple):
     lengths: Array | None = None
 
 
+class Note:
+    """Stands in the place of a call plan."""
+
+    def follow(self, inputs: tuple[Array, ...]) -> None:
+        """Tell that there is nothing to be followed."""
+
+    follow_one = follow
+
+
+SEEN = Note()
+"""Of a call that has been seen once."""
 Change = Callable[[Array], Array]
 
 

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Any
 from ..arrays.library import Array, Library, size_of, watch
 from ..limits import NO_ROOM
 from .driver import DEFAULT_STREAMS, Code, room
-from .kernel import Sequences, epoch, planning
+from .kernel import Note, Sequences, epoch, planning
 from .resident import WAITS, Place, Sent
 
 if TYPE_CHECKING:
     from .grids import Triple
 
-MOST_PLANS = 64
-"""Plans of a structure, and keys of calls that have been seen once."""
 _MOST_STREAMS = 16
 _ALIGNED = 15  # the bits of an address that decide how kernels read
 _EMPTY, _ZEROS, _CAST = range(3)
@@ -43,17 +41,8 @@ planning.append(None)
 _recording = threading.Lock()  # nobody waits for it
 
 
-class Note:
-    """Stands in the place of a plan."""
-
-    def follow(self, inputs: tuple[Array, ...]) -> None:
-        """Tell that there is nothing to be followed."""
-
-    follow_one = follow
-
-
-_SEEN, _NEVER = Note(), Note()
-"""Of a key that has been seen once, and of one for which there is no plan."""
+_NEVER = Note()
+"""Of a key for which there is no plan."""
 
 
 class CallPlan:
@@ -112,9 +101,8 @@ class CallPlan:
                 return None
             arrays.append(x)
             addresses.append(address)
-        if self._single:
-            return arrays[self._result[0][0]]
-        return tuple([_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result])
+        made = [_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result]
+        return made[0] if self._single else tuple(made)
 
     def follow_one(self, x: Array) -> Any:
         """`follow` where one array comes in."""
@@ -275,7 +263,7 @@ class Recorder:
         """The plan of the call that has made this; None where there can be none."""
         single = type(made) is not tuple
         result = [self._part(x) for x in ((made,) if single else made)]
-        if self.never or self.place is None or None in result or (single and result[0][1:] != (None, None)):  # type: ignore[index]
+        if self.never or self.place is None or None in result:
             return None
         kind = OneKernel if OneKernel.suits(self, result, single) else CallPlan  # type: ignore[arg-type]
         return kind(self, result, single)  # type: ignore[arg-type]
@@ -303,15 +291,10 @@ def planned(
     run: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> Any:
-    """``run(*args)`` where there is no plan to be followed; the second time for a key, a plan is made."""
+    """``run(*args)`` for a key that has been seen; where it has no plan, one is made."""
     calls = structure.calls
     seen = calls.get(key)
     if WAITS or seen is _NEVER or (isinstance(seen, CallPlan) and not seen.is_void):
-        return run(*args)
-    if seen is None:
-        if len(calls) >= MOST_PLANS:
-            calls.clear()
-        calls[key] = _SEEN
         return run(*args)
     if not _recording.acquire(blocking=False):
         return run(*args)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.library import Array, Library
+from ..arrays.library import Array, Library, watch
 from ..arrays.numpy import NUMPY
 from ..errors import DEVICE
 from ..layout import Layout
@@ -71,7 +71,9 @@ class Place:
         if self.driver is not None and packed.size <= most:
             code = written.writer(self.driver, self.index)
         if code is not None:
+            recorder, watch.recorder = watch.recorder, None  # it is no memory of the call
             buffer = written.written(packed, code, self.library, self.like)
+            watch.recorder = recorder
             self.started(code.name)
             if self.captured:
                 _of_graphs.append(buffer)
@@ -246,12 +248,13 @@ def bring(
 
     What has gone up, and the words of each array, by its identity.
     """
-    given = {id(x): (begins_at(x), x) for x in arrays if x.size}
+    given = {id(x): x for x in arrays if x.size}
+    begins = {name: begins_at(x) for name, x in given.items()}
     own = {} if resident is None else resident.missing(structure)
     missing = dict(own)
-    for begin, x in sorted(given.values(), key=lambda pair: -pair[1].size):
-        if resident is None or not resident.address(begin, x.size):
-            missing.setdefault(begin, x)
+    for name, x in sorted(given.items(), key=lambda pair: -pair[1].size) if len(given) > 1 else given.items():
+        if resident is None or not resident.address(begins[name], x.size):
+            missing.setdefault(begins[name], x)
     sent, addresses = None, {}
     if missing:
         offsets, packed = packed_of(list(missing.values()))
@@ -260,9 +263,9 @@ def bring(
         if resident is not None and own and not place.captured:
             resident.keep(own, sent, addresses)
     words = {}
-    for name, (begin, x) in given.items():
-        address = 0 if resident is None else resident.address(begin, x.size)
-        words[name] = words_of(address or addresses[begin], x.size, x.itemsize)
+    for name, x in given.items():
+        address = 0 if resident is None else resident.address(begins[name], x.size)
+        words[name] = words_of(address or addresses[begins[name]], x.size, x.itemsize)
         if resident is not None and address:
             resident.remember(x, words[name])
     return sent, words

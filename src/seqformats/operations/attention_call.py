@@ -12,6 +12,7 @@ from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
+from ..formats.planned import by_plan
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
@@ -109,6 +110,18 @@ class AttentionCall:
     def forward(self, operands: tuple[Any, ...]) -> tuple[Any, Array, Array]:
         """The result, its data in the dtype of the kernel, and what the gradient wants to know besides."""
         q, k, v = (in_one_array(x) for x in operands[:3])
+        choices = self.choices
+        if choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
+            data, out, kept = self._data(q, k, v, operands[3:])
+        else:
+            inputs = q.data, k.data, v.data, *operands[3:]
+            rest = [(x.__class__, x._shape, x._unshaped) for x in (k, v)] + [(x.shape, x.dtype) for x in operands[3:]]
+            key = "attention", self.name, choices._replace(prefixes=()), *rest  # type: ignore[arg-type]
+            data, out, kept = by_plan(q, inputs, key, self._data, q, k, v, operands[3:])
+        return operands[0]._with_data(data), out, kept
+
+    def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...]) -> tuple[Array, Array, Array]:
+        """Data of the result, the same in the dtype of the kernel, and what the gradient wants to know besides."""
         library, sample = library_of(q.data), q.data
         dtype = library.dtype(self.kind)
         out = rows_like(library, q, self.item, dtype, sample)
@@ -120,7 +133,7 @@ class AttentionCall:
             begins = _shares(costs * self.heads) if here else _NOTHING
             high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
             room = LANES + KEYS * (high + low + LANES) + LANES * max(high, low) + QUERIES * (high + low + 2)
-            terms, more = self.terms(library, operands[3:])
+            terms, more = self.terms(library, extras)
             units = begins.size - 1
             tiles = _tiles(library, (room + more) * max(units, 1) if here else 1, self.kind, sample)
             jobs = AttentionJobs(places, begins, room + more, 0)
@@ -128,7 +141,7 @@ class AttentionCall:
             args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
             outputs = (Attention(out, kept), tiles)
             attend_rows.start_named(library, (given, terms), outputs, args, self.heads, work, q._structure)
-        return operands[0]._with_data(library.astype(out, self.name)), out, kept
+        return library.astype(out, self.name), out, kept
 
     def backward(
         self, given: list[Array], extras: list[Array], out: Array, kept: Array, dy: Encoding

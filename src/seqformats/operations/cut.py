@@ -364,7 +364,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     return steps, filling if filling is not None and filling.any() else None
 
 
-SHIFT = Operation(_shift, _shift_rule, check=_shifts)
+SHIFT = Operation(_shift, _shift_rule, check=_shifts, planned=True)
 
 
 @by_level(keeps=True)

@@ -12,10 +12,12 @@ from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
+from ..formats.planned import by_plan
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, operand, operands_of, with_rule
+from ..launch.kernel import planning
 from ..layout import Constants
 from .annotations import B, Batch, Counts
 from .attention import position_ids
@@ -61,6 +63,23 @@ def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
     return values, places
 
 
+def _largest(x: Encoding, kept: Structure, falling: bool, k: int) -> tuple[Array, Array]:
+    """The k largest items of every sequence, or the k smallest, and their places, flat."""
+    return (_few(x, kept, k) if falling else None) or _first(x, kept, falling, True)
+
+
+def _kept(structure: Structure, counts: Array | int) -> Structure:
+    """The structure of so many items of every sequence; where there are plans, the same one for the same number."""
+    key = "kept", counts
+    known = planning and type(counts) is int
+    kept: Structure | None = structure.calls.get(key) if known else None
+    if kept is None:
+        kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
+        if known:
+            structure.calls[key] = kept
+    return kept
+
+
 def _sorted(x: Encoding, falling: bool) -> Encoding:
     z = in_one_array(x)
     data = order(z, z, falling, wanted=VALUES)[0]
@@ -80,7 +99,7 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
     return (flag(descending, "descending"),)
 
 
-SORT = Operation(_sorted, _sort_rule, check=_falling)
+SORT = Operation(_sorted, _sort_rule, check=_falling, planned=True)
 
 
 def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
@@ -300,9 +319,12 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     if counts is not k and (counts < 0).any():
         i = int((counts < 0).argmax())
         raise ARGUMENT(f"k must not be negative, but is {counts[i]} for sequence {i}")
-    kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
-    few = _few(own, kept, k) if falling and counts is k else None
-    chosen, places = few or _first(own, kept, falling, True)
+    kept = _kept(structure, counts)
+    sample = own._sample()
+    if counts is k:
+        chosen, places = by_plan(own, (sample,), ("topk", k, falling), _largest, own, kept, falling, k)
+    else:
+        chosen, places = _first(own, kept, falling, True)
     there = in_kind_of(settled(library_of(places), places), kept, own)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:

@@ -151,7 +151,7 @@ class Reduction(Operation):
             values = self.finished(values, x._structure, empty)
         return over_levels(values, x) if x.keeps_levels else values
 
-    def outside(self, x: Encoding, options: tuple[Any, ...]) -> Reduced:
+    def outside(self, x: Encoding, options: tuple[Any, ...], key: object) -> Reduced:
         """See `Operation`."""
         if planning and options[0] is self.default and x._planned:
             values = by_plan(x, (x.data,), self, self.values, x)

@@ -12,6 +12,7 @@ from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
+from ..formats.planned import by_plan
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
@@ -52,6 +53,11 @@ def _softmax(log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -
 
 def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
     """The gradient of softmax (its logarithm) by its result `y`; all are data in the layout of `shape`."""
+    dx: Array = by_plan(shape, (slopes, y), ("softmax_back", log, y.dtype), _slopes_of, shape, y, slopes, log)
+    return dx
+
+
+def _slopes_of(shape: Encoding, y: Array, slopes: Array, log: int) -> Array:
     library, item, structure = library_of(y), shape.item_shape, shape._structure
     at = layout_for(shape, item, y.dtype)
     dx = rows_like(library, at, item, y.dtype, y)

@@ -14,8 +14,9 @@ from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
+from ..formats.planned import by_plan
 from ..gradients.operation import Back, Pullback, linear
-from ..launch.kernel import Work, kernel
+from ..launch.kernel import Work, kernel, planning
 from . import pieces
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
@@ -51,17 +52,27 @@ def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
 
 def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
+    if planning and out is None and shape._planned and library.kind(rows) == "cuda":
+        key = "repeat", rows.dtype, rows.shape
+        y: E = shape._with_data(by_plan(shape, (rows,), key, _data_repeated, library, rows, shape))
+        return y
     structure, item, dtype = shape._structure, rows.shape[1:], rows.dtype
     at = shape if shape._in_one_array else flat_layout(structure, item, dtype)
     data = rows_like(library, at, item, dtype, rows) if out is None else out
     row = math.prod(item) * dtype.itemsize
     if row and structure.n:
         repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
-    y: E = shape._with_data(data)
+    y = shape._with_data(data)
     if out is None:
         for path in (repeating, _repeating_alike):
             repeat_rows.teach(path, (dtype,), dtype)
     return y
+
+
+def _data_repeated(library: Library, rows: Array, shape: Any) -> Array:
+    data = rows_like(library, shape, rows.shape[1:], rows.dtype, rows)
+    repeated(library, rows, shape, data)
+    return data
 
 
 def places_of(x: Encoding, values: Array) -> Array:

@@ -85,8 +85,9 @@ WINDOW = Operation(
     _rule,
     check=lambda _, before, after, fill=0: (at_least(before, "before", 0), at_least(after, "after", 0), fill),
     path=_widening,
+    planned=True,
 )
-NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
+NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill), planned=True)
 
 
 @by_level(keeps=True)
