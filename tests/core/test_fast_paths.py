@@ -214,6 +214,27 @@ def companions(x, y):
     ]
 
 
+LEAVES = [
+    st.floats(width=64),
+    st.integers(-9, 9),
+    st.sampled_from([2**63 - 1, -(2**63), -1, 2**63]),
+    st.booleans(),
+    st.sampled_from([0, 1.5, True, None, "a", np.float64(2), (1,)]),
+]
+
+
+@given(st.data(), st.integers(0, 3))
+def test_nested_numbers(data, depth):
+    """And back again: plain ones, tuples among them, leaves of several types, lists that lie less deep."""
+    tree = st.lists(data.draw(st.sampled_from(LEAVES)), max_size=4)
+    for _ in range(depth):
+        tree = st.lists(tree | tree.map(tuple), max_size=3)
+    found = data.draw(tree)
+    for kind in (sf.Ragged, sf.LoD):
+        check(lambda kind=kind: sf.convert(found, kind))
+        check(lambda kind=kind: repr(sf.convert(sf.convert(found, kind), list)))
+
+
 @given(batches(), batches(), st.sampled_from(KINDS), st.data())
 def test_joining(batch, another, kind, data):
     """Also batches that do not fit each other, single items, and what is no list."""
@@ -248,6 +269,7 @@ def calls_of(data):
     padded, rows = sf.convert(x, sf.Padded), x.data[:8]
     deep, ids = sf.LoD(data, [x.offsets]), sf.Ragged(np.arange(120), [15] * 8)
     twin, one, sums = sf.Ragged(ids.data, [15] * 8), np.zeros(120, np.float32), np.zeros((8, 3))
+    numbers = [[[1.5, 2.5], (3.5,)], [[4.5]]]
     calls = [
         *[lambda to=to: sf.convert(arrays, to) for to in KINDS],
         *[lambda to=to: sf.convert(padded, to) for to in KINDS],
@@ -260,6 +282,11 @@ def calls_of(data):
         *[lambda i=i: x[i] for i in ([1, 3], 2, slice(1, 3))],
         lambda: sf.repeat(x, 2),
         *[lambda mode=mode: sf.embedding_bag(data, ids, None, mode) for mode in ("sum", "mean", "max")],
+        lambda: sf.convert(numbers, sf.LoD),
+        lambda: core.read_numbers(([1.0, 2.0], [3]), True),
+        lambda: core.write_numbers(ids.data, (ids.offsets,)),
+        lambda: core.scan_arrays((data, data), True),
+        lambda: core.common_flags((data, x)),
         lambda: sf.concat([x, x]),
         lambda: core.interleave([x, ids]),
         lambda: core.asks_nothing((x, data)),
