@@ -70,6 +70,28 @@ for _mode in ("sum", "mean", "max"):
     of_bags(_mode)
 
 
+@operation("embedding_bag, sum, and sparse gradient", BAGS, arrays=("PyTorch",), cuda=False)
+def _(b: Batch) -> Case:
+    """The gradient as optimizers take it: each row once."""
+    bags = Bags(b)
+    table = bags.table.requires_grad_()
+    slopes = torch.ones(b.n, WIDTH)
+
+    def trained(y: Any) -> Any:
+        table.grad = None
+        y.backward(slopes)
+        return table.grad.coalesce()
+
+    def by_torch() -> Any:
+        return torch.nn.functional.embedding_bag(
+            bags.ids.data, table, bags.offsets, mode="sum", include_last_offset=True, sparse=True
+        )
+
+    peers = {"PyTorch": Peer(lambda: trained(by_torch()), lambda y: y.values().numpy())}
+    ours = lambda: trained(sf.embedding_bag(table, bags.ids, sparse=True))  # noqa: E731
+    return Case(ours, peers, exact=False, read=lambda y: y.values().numpy())
+
+
 def pairs(b: Batch) -> tuple[sf.Ragged, sf.Ragged, list[tuple[Any, Any]]]:
     """Two batches over the same sequences, of which the second is transposed in the list of all pairs."""
     rng = np.random.default_rng(5)

@@ -28,6 +28,8 @@ Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequenc
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
 PLAIN = (torch.Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
+LARGE = 1 << 19
+"""Numbers of a result from which PyTorch's LSTM on a rectangle is slower than the steps of this library."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -73,10 +75,11 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     PyTorch's when gradients are wanted, and not slower than `nn.LSTM` on a rectangle.  They calculate what PyTorch
     does, in another order.  Second derivatives are refused.
 
-    PyTorch's own layer runs on `Packed` rows in all other cases: on a GPU, for half precision and under autocast, for
-    `nn.RNN`, subclasses and projections, and for modules with hooks.  Within `torch.func` and for tangents, which that
-    does not know, the steps are written out in tensor operations.  `torch.compile` ends its graph before this call and
-    goes on behind it.
+    Sequences of one length are a rectangle, on which a small `nn.LSTM` runs as it is, with PyTorch's derivatives.  Its
+    own layer runs on `Packed` rows in all other cases: on a GPU, for half precision and under autocast, for `nn.RNN`,
+    subclasses and projections, and for modules with hooks.  Within `torch.func` and for tangents, which that does not
+    know, the steps are written out in tensor operations.  `torch.compile` ends its graph before this call and goes on
+    behind it.
 
     Examples
     --------
@@ -90,8 +93,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     """
     if not isinstance(module, nn.RNNBase):
         raise KIND(f"rnn takes an nn.LSTM, nn.GRU or nn.RNN, not {type(module).__name__}")
-    p: Any = convert(x, Packed)
-    if not isinstance(p, Packed):
+    p: Any = x if type(x) is Ragged else convert(x, Packed)
+    if not isinstance(p, (Packed, Ragged)):
         raise no_encoding(x, "no single batch")
     p._look()
     library = library_of(p.data)
@@ -100,12 +103,15 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     if p.item_shape != (module.input_size,):
         raise SHAPE(f"items must have shape ({module.input_size},) as module.input_size says, but have {p.item_shape}")
     states = _states(module, p, state)
+    way = _way(module, p, states)
     order = None
-    columns = p._structure.columns
-    if (columns[1:] < columns[:-1]).any():
+    if way is not _rectangle:
+        p = convert(p, Packed)
+        columns = p._structure.columns
+    if way is not _rectangle and (columns[1:] < columns[:-1]).any():
         order = torch.from_numpy(p._structure.order.indices.copy()).to(p.data.device)
         states = [s.index_select(1, order) for s in states]
-    data, finals = _way(module, p, states)(module, p, states)
+    data, finals = way(module, p, states)
     if order is not None:
         home = torch.from_numpy(columns.copy()).to(order.device)
         finals = [s.index_select(1, home) for s in finals]
@@ -158,7 +164,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return rnn(self.module, x, state)[0]
 
 
-def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
+def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
     """The initial states, checked; none for zeros."""
     if state is None:
         return []
@@ -180,17 +186,19 @@ def _states(module: Module, p: Packed, state: State) -> list[Tensor]:
     return given
 
 
-def _way(module: Module, p: Packed, states: Sequence[Tensor]) -> Way:
+def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     """Choose how this layer is to go through these rows."""
     library: Any = library_of(p.data)
     if library._transforms():
         return write_out
     weights = weights_of(module)
     cell = _own_cell(module, p, states, weights)
+    if cell is LSTM and 0 < p.rows == len(p) * p._structure.longest and p.rows * module.hidden_size < LARGE:
+        return _rectangle
     return _packed if cell is None else functools.partial(_steps, cell, weights)
 
 
-def _own_cell(module: Module, p: Packed, states: Sequence[Tensor], weights: Sequence[Weights]) -> Any:
+def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor], weights: Sequence[Weights]) -> Any:
     """The kind of layer that steps of this library do; None where PyTorch is to do it."""
     cell = CELLS.get(parametrize.type_before_parametrizations(module))
     if cell is None or module.proj_size or "forward" in vars(module) or not module.hidden_size or not module.input_size:
@@ -205,6 +213,18 @@ def _own_cell(module: Module, p: Packed, states: Sequence[Tensor], weights: Sequ
         if type(t) not in PLAIN or t.dtype is not data.dtype or not t.is_cpu or t.layout is not torch.strided:
             return None
     return cell if data.dtype in DTYPES and not data.is_neg() else None
+
+
+def _rectangle(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    """Sequences of one length through the layer itself, whose data are a rectangle."""
+    data: Any = p.data
+    by_steps = type(p) is Packed
+    shape = (-1, len(p)) if by_steps else (len(p), -1)
+    block = data.reshape(*shape, data.shape[1])
+    y, finals = module(block if by_steps != module.batch_first else block.transpose(0, 1), tuple(states) or None)
+    if by_steps == module.batch_first:
+        y = y.transpose(0, 1)
+    return y.reshape(data.shape[0], -1), finals
 
 
 def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
