@@ -120,14 +120,17 @@ def test_bincount(arrays, kind, data):
         return
     weights = np.random.default_rng(0).integers(-9, 9, truth.rows()).astype("f4")
     counts, sums, r = np.zeros((len(lists), size), "i8"), np.zeros((len(lists), size), "f4"), 0
+    marked = np.zeros((len(lists), size), "i8")
     for i, part in enumerate(lists):
         for v in part:
             counts[i, int(v)] += 1
             sums[i, int(v)] += weights[r]
+            marked[i, int(v)] += weights[r] > 0
             r += 1
     for found, wanted in (
         (arrays.on(sf.bincount)(x, size), counts),
         (arrays.on(lambda x: sf.bincount(x, size, weights=arrays.beside(x, weights)))(x), sums),
+        (arrays.on(lambda x: sf.bincount(x, size, weights=weights > 0))(x), marked),  # a mask of NumPy
     ):
         flat = found.data if isinstance(found, sf.LoD) else rows(found) if isinstance(found, list) else found
         np.testing.assert_array_equal(flat, wanted)

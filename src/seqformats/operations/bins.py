@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import SUMS_IN, differentiable
 from ..converters.convert import convert, rows_of
@@ -13,10 +15,10 @@ from ..errors import BEYOND, DTYPE, NO_GRADIENT, SHAPE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Call, Operand, Pullback, linear, with_rule
+from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import Batch, Reduced, Weights
-from .companions import batch_beside, check_beside, data_beside
+from .companions import check_beside, check_same_lengths, data_beside
 from .over import in_one_array, name_of, rows_like, settled
 from .reduction import operand_of_reduction, over_levels, rows_or_data
 
@@ -34,14 +36,14 @@ def bincount(x: Batch, size: int, weights: Weights | None = None, *, level: int 
         The number of bins, not negative.
     weights : a batch or an array of numbers, optional
         A number for each item, in sequences as long as those of `x` or in an array ``(rows,)``: they are added up
-        instead.
+        instead.  Bools are a mask of the items that count; NumPy's go with any library.
     level : int
         See `reduce_sum`.
 
     Returns
     -------
     array, LoD or list
-        ``(n, size)`` of int64, or in the dtype of `weights`; of more levels what `reduce_sum` gives.
+        ``(n, size)`` of int64, or in the dtype of `weights` that are no bools; of more levels what `reduce_sum` gives.
 
     Raises
     ------
@@ -105,6 +107,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     kind = name_of(mass.own)
     if kind not in SUMS_IN or kind.startswith("complex"):
         raise DTYPE(f"weights are real numbers, but have dtype {kind}")
+    kind = "int64" if kind == "bool" else kind  # a mask counts
     shape = without_data(mass.own)
 
     def forward(w: Encoding) -> Any:
@@ -125,17 +128,22 @@ by_level(keeps=False, beside=("weights",), gradients=("weights",))(with_rule(bin
 
 
 def _weights(given: Weights, x: Encoding) -> Operand:
-    """Take a number for each item, in a batch or in an array."""
-    if not is_array(given):
-        found = batch_beside(given, x, "weights", item=None)
+    """Take a number for each item, in a batch or in an array; NumPy's come beside arrays of other libraries."""
+    if is_array(given):
+        rows = adopt(given, "weights")[1]
+        if tuple(rows.shape) != (x._structure.rows,):
+            raise SHAPE(f"weights must have one number an item, shape ({x._structure.rows},), not {tuple(rows.shape)}")
+        found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
+    else:
+        found = operand_beside(given, x._sample())
+        check_same_lengths(found.own._structure, x._structure, "weights", "x")
         if found.own.item_shape not in ((), (1,)):
             raise SHAPE(f"weights must have one number an item, but have item shape {found.own.item_shape}")
-        return found
-    rows = adopt(given, "weights")[1]
-    if tuple(rows.shape) != (x._structure.rows,):
-        raise SHAPE(f"weights must have one number an item, shape ({x._structure.rows},), not {tuple(rows.shape)}")
-    check_beside(rows, x, "weights", "x")
-    return Operand(Ragged._sealed(rows, x._structure), None, rows_of)
+    if type(found.own._sample()) is np.ndarray:
+        found = brought_beside(found, x._sample())
+    if found.own.rows or isinstance(given, Encoding):  # lists without items have no library
+        check_beside(found.own._sample(), x, "weights", "x")
+    return found
 
 
 class _Numbers:
