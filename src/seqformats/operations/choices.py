@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Order(NamedTuple):
-    """How `order_rows` compares items, and what it writes."""
+    """Order of items in `order_rows`, and what it writes."""
 
     bits: int  # of a float, 0 of what is compared as it is
     least: int
@@ -25,7 +25,7 @@ class Order(NamedTuple):
 
 
 class Rectangle(NamedTuple):
-    """How `fill_inputs` lays tokens out."""
+    """Form of what `fill_inputs` lays out."""
 
     most: int  # tokens of a sequence
     tail: int  # 1: the last ones stay
@@ -35,7 +35,7 @@ class Rectangle(NamedTuple):
 
 
 class Corruption(NamedTuple):
-    """Where `corrupt_items` writes, and how many spans each sequence has."""
+    """Places where `corrupt_items` writes, and the spans of each sequence."""
 
     into: Integers  # (n + 1,)
     aside: Integers  # (n + 1,)
@@ -45,7 +45,7 @@ class Corruption(NamedTuple):
 
 
 class Masking(NamedTuple):
-    """What `mask_items` draws."""
+    """Chances and ids of `mask_items`."""
 
     special: Integers  # ids that stay, in order
     tokens: Integers  # that are drawn from, where they are no range
@@ -60,14 +60,14 @@ class Ignored(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """How `standard_rows` and its gradient scale."""
+    """Scale of `standard_rows` and its gradient."""
 
     others: int
     scaled: int
 
 
 class Strips(NamedTuple):
-    """What `count_edits` has for each unit of work, and which items are equal to themselves."""
+    """Memory of a unit of work of `count_edits`, and the items that are equal to themselves."""
 
     room: int  # numbers of its table
     least: int  # below it no item equals another

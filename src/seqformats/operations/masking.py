@@ -227,8 +227,7 @@ def mask_tokens(
     labels = _filled(library, items, item, int(numbers[-1]), tokens.data)
     chosen = rows_like(library, items, item, library.bool_dtype, tokens.data)
     if structure.rows:
-        results = (tokens.words(out), labels, chosen)
-        args = (at._layout(), Masking(kept, drawn, numbers))
+        results, args = (tokens.words(out), labels, chosen), (at._layout(), Masking(kept, drawn, numbers))
         mask_items.start(library, (tokens.words(tokens.data), held, begins), results, args, 1, structure)
     made: list[Any] = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
     if tokens.result is not None:
