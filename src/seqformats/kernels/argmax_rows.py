@@ -87,6 +87,7 @@ def first_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> 
 def cuda(
     x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     values = p.natural(gpu.shared.array(128, x.dtype))
     places = p.natural(gpu.shared.array(128, out.dtype))
     places[slot] = -1
@@ -111,6 +112,7 @@ def cuda(
 
 @p.thread_per_column
 def short(x: Array, out: Integers, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     where = -1
     if columns.length != 0:
         _, where = first_of_column(x, columns, 0, 1, least)

@@ -108,8 +108,7 @@ def advance(
     put: p.Tiles,
     of: p.Queries,
     sight: p.Sight,
-    made: AttentionSlopes,
-    wanted: int,
+    gives: tuple[AttentionSlopes, int],
     at: Layout,
     count: int,
 ) -> None:
@@ -117,6 +116,7 @@ def advance(
 
     Those of bias and sinks, where they are wanted, go to `made`.
     """
+    made, wanted = gives
     high, low, powers, start, stop, one = put.high, put.low, put.scores, sight.start, sight.stop, p.unknown(1)
     changes = powers + 128 * 32
     mirrored, slopes = put.queries + 32 * high, put.slopes + 32 * low
@@ -132,7 +132,7 @@ def advance(
             p.draw_tile(x, terms, put, of, sight, count)
     weigh(x, terms, put, sight, of.state, count)
     if wanted & 1 != 0:
-        p.add_bias_slopes(x, terms, put, changes, of, sight, made.bias, at, count)
+        p.add_bias_slopes(x, terms, put, changes, of, sight, (made.bias, at), count)
     if wanted & 2 != 0:
         p.give_sink_slopes(x, terms, put, of, made.sinks, at, count)
     if terms.changes & 2 != 0:
@@ -224,10 +224,10 @@ def cpu(
                             of = p.Queries(row, t, some, head, width, state, i)
                             if count == 32:
                                 begin(given, x, at_q, factor, put, of, 32)
-                                advance(x, terms, put, of, sight, made, wanted, at_q, 32)
+                                advance(x, terms, put, of, sight, (made, wanted), at_q, 32)
                             else:
                                 begin(given, x, at_q, factor, put, of, 16)
-                                advance(x, terms, put, of, sight, made, wanted, at_q, 16)
+                                advance(x, terms, put, of, sight, (made, wanted), at_q, 16)
                             for c in range(some):
                                 a = ((row + p.along(at_q, t + c)) * width + head) * deep
                                 p.add_row(x, queries + c * high, made.q, a, deep, factor)
@@ -284,7 +284,9 @@ def cuda(
                             parts[me] = q.dtype.type(0)
                             if p.sees(reach, prefix, spot, j):
                                 a = (row_k + p.along(at.k, j)) * groups + group
-                                score, slope = p.score_of(q, head * deep, k, a * deep, deep, terms, own, t, spot, j)
+                                score, slope = p.score_of(
+                                    (q, head * deep), (k, a * deep), deep, terms, own, (t, spot, j)
+                                )
                                 power = p.exp(score - kept[2 * head]) * kept[2 * head + 1]
                                 a = (row_v + p.along(at.v, j)) * groups + group
                                 change = p.dot(dy, head * wide, v, a * wide, wide) * p.scale_of(q, terms, i, own, t, j)
@@ -338,7 +340,7 @@ def cuda(
                             if p.sees(reach, prefix, t + shift, j):
                                 a = (row + p.along(at.q, t)) * width + head
                                 score, slope = p.score_of(
-                                    q, a * deep, k, own * deep, deep, terms, head, t, t + shift, j
+                                    (q, a * deep), (k, own * deep), deep, terms, head, (t, t + shift, j)
                                 )
                                 power = p.exp(score - kept[2 * a]) * kept[2 * a + 1]
                                 weight = p.scale_of(q, terms, i, head, t, j)
@@ -382,7 +384,7 @@ def cuda(
                 if t < length and j < length_k and p.sees(reach, p.prefix_of(reach, i), spot, j):
                     a = (row + p.along(at.q, t)) * width + head
                     b = ((row_k + p.along(at.k, j)) * groups + group) * deep
-                    score, _ = p.score_of(q, a * deep, k, b, deep, terms, head, t, spot, j)
+                    score, _ = p.score_of((q, a * deep), (k, b), deep, terms, head, (t, spot, j))
                     power = p.exp(score - kept[2 * a]) * kept[2 * a + 1]
                     b = ((row_v + p.along(at.v, j)) * groups + group) * wide
                     change = p.dot(dy, a * wide, v, b, wide) * p.scale_of(q, terms, i, head, t, j)

@@ -281,7 +281,7 @@ def cuda(
                 while j < stop:
                     if p.sees(reach, prefix, spot, j):
                         a = ((row_k + p.along(at.k, j)) * groups + group) * deep
-                        score, _ = p.score_of(q, own, k, a, deep, terms, head, t, spot, j)
+                        score, _ = p.score_of((q, own), (k, a), deep, terms, head, (t, spot, j))
                         top = score if score > top else top
                     j += threads
                 parts[me] = top
@@ -309,7 +309,7 @@ def cuda(
                             a = ((row_k + p.along(at.k, j)) * groups + group) * deep
                             parts[me] = q.dtype.type(0)
                             if p.sees(reach, prefix, spot, j):
-                                score, _ = p.score_of(q, own, k, a, deep, terms, head, t, spot, j)
+                                score, _ = p.score_of((q, own), (k, a), deep, terms, head, (t, spot, j))
                                 parts[me] = p.exp(score - top)
                             weights[me] = parts[me] * p.scale_of(q, terms, i, head, t, j)
                         gpu.syncthreads()

@@ -44,20 +44,9 @@ def row_of(x: Array, ids: Integers, wrong: Integers, bags: Bags, place: int, lik
 
 
 @p.in_lanes
-def put_sums(
-    x: Array,
-    weights: Array,
-    ids: Integers,
-    out: Array,
-    totals: Array,
-    wrong: Integers,
-    blocks: Array,
-    cum: Integers,
-    to: Integers,
-    bags: Bags,
-    count: int,
-) -> None:
-    """Write some columns of the sums of some bags; `blocks` is a `room`."""
+def put_sums(given: Any, bags: Bags, count: int) -> None:
+    """Write some columns of the sums of some bags."""
+    x, weights, ids, out, totals, wrong, blocks, cum, to = given
     one = p.unknown(1)
     for i in range(bags.lo, bags.hi):
         first, end = cum[i], cum[i + 1]
@@ -120,6 +109,7 @@ def cpu(
     x, weights, ids, out, totals = p.pointer(x), p.pointer(weights), p.pointer(ids), p.pointer(out), p.pointer(totals)
     cum, to, wrong = p.pointer(cum), p.pointer(to), p.pointer(wrong)
     blocks = p.room(totals)
+    given = x, weights, ids, out, totals, wrong, blocks, cum, to
     if mode != 0 and weighted != 0:
         for i in range(lo, hi):
             p.total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
@@ -134,17 +124,17 @@ def cpu(
             k = p.at_most(k, width - count)
             bags = Bags(begin, end, last, k, width, rows, mode, weighted, moves)
             if count == 128:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 128)
+                put_sums(given, bags, 128)
             elif count == 64:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 64)
+                put_sums(given, bags, 64)
             elif count == 32:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 32)
+                put_sums(given, bags, 32)
             elif count == 16:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 16)
+                put_sums(given, bags, 16)
             elif count == 4:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 4)
+                put_sums(given, bags, 4)
             else:
-                put_sums(x, weights, ids, out, totals, wrong, blocks, cum, to, bags, 1)
+                put_sums(given, bags, 1)
             k += count
         begin = end
 

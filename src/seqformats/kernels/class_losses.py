@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from ..operations.choices import Ignored
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.names import gpu
@@ -27,13 +28,13 @@ def cpu(
     out: Array,
     kept: Array,
     at: Layout,
-    ignore: int,
-    ignores: int,
+    ignored: Ignored,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    ignore, ignores = ignored
     own, smoothing, share = factors[0], factors[1], factors[2]
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -72,11 +73,11 @@ def cuda(
     out: Array,
     kept: Array,
     at: Layout,
-    ignore: int,
-    ignores: int,
+    ignored: Ignored,
     width: int,
 ) -> None:
     """All items, a block each."""
+    ignore, ignores = ignored
     parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x

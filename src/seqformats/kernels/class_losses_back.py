@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from ..operations.choices import Ignored
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
 from .parts.names import gpu
@@ -36,13 +37,13 @@ def cpu(
     out: Array,
     at: Layout,
     which: int,
-    ignore: int,
-    ignores: int,
+    ignored: Ignored,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    ignore, ignores = ignored
     own, share = factors[0], factors[2]
     scores, to_scores = p.pointer(x), p.pointer(out)
     for u in range(lo, hi):
@@ -71,11 +72,11 @@ def cuda(
     out: Array,
     at: Layout,
     which: int,
-    ignore: int,
-    ignores: int,
+    ignored: Ignored,
     width: int,
 ) -> None:
     """All items, a block each."""
+    ignore, ignores = ignored
     own, share = factors[0], factors[2]
     for item in range(gpu.blockIdx.x, at.cum[at.cum.size - 1], gpu.gridDim.x):
         i, _, r = p.find(at, item)

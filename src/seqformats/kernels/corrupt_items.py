@@ -1,4 +1,4 @@
-"""Spans of items at random, each replaced by a sentinel, and what the sentinels stand for.
+"""Corruption of items at random, each replaced by a sentinel, and what the sentinels stand for.
 
 `x` holds the items in a layout, see `Layout`; ``inputs`` gets the sequences without the spans, sequence i from
 ``into[i]`` on, and ``targets`` the spans, from ``aside[i]`` on: sentinel, span, sentinel, span, and a last sentinel,
@@ -10,6 +10,7 @@ is taken as often as there are still gaps to be taken among those left (D. E. Kn
 
 from typing import Any
 
+from ..operations.choices import Corruption
 from . import parts as p
 from .parts import Array, Integers, Layout
 
@@ -62,38 +63,16 @@ def divide(
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    inputs: Array,
-    targets: Array,
-    at: Layout,
-    into: Integers,
-    aside: Integers,
-    spans: Integers,
-    seed: int,
-    sentinel: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, inputs: Array, targets: Array, at: Layout, parts: Corruption, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    into, aside, spans, seed, sentinel = parts
     for u in range(lo, hi):
         divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
 
 
-def cuda(
-    x: Array,
-    inputs: Array,
-    targets: Array,
-    at: Layout,
-    into: Integers,
-    aside: Integers,
-    spans: Integers,
-    seed: int,
-    sentinel: int,
-    width: int,
-) -> None:
+def cuda(x: Array, inputs: Array, targets: Array, at: Layout, parts: Corruption, width: int) -> None:
     """All units, a thread each: where a part ends depends on those before."""
+    into, aside, spans, seed, sentinel = parts
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         divide((x, inputs, targets), at, (into, aside, spans), seed, sentinel, u)
 

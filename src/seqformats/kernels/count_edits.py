@@ -19,51 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    Array,
-    Integers,
-    KernelSpec,
-    Layout,
-    at_most,
-    choose,
-    compiled,
-    each,
-    in_lanes,
-    lane_of,
-    locate,
-    pointer,
-    shared,
-    with_lane,
-)
-from .parts.edits import (
-    Part,
-    fill_table,
-    fill_wide_table,
-    next_column,
-    next_column_of_strip,
-    next_column_of_strips,
-    place_in_table,
-    slot_of_token,
-    small_tokens,
-    trimmed,
-    trimmed_behind,
-)
+from ..operations.choices import Strips
+from . import parts as p
+from .parts import Array, Integers, Layout
+from .parts.edits import Part
 from .parts.lane_items import collect_across
-from .parts.names import gpu
 
 
-@shared
+@p.shared
 def strip_of_bits(rows: int) -> Any:
     """Set the bits of the last rows of a strip, of which there are so many; up to none and all."""
-    return np.int64(0) if rows <= 0 else np.int64(-1) << (64 - at_most(rows, 64))
+    return np.int64(0) if rows <= 0 else np.int64(-1) << (64 - p.at_most(rows, 64))
 
 
-@shared
+@p.shared
 def edits_of_four(down: Part, along: Part, rows: int, scratch: Integers, home: int, least: int, small: int) -> int:
     """Go along four strips at once, the first `rows` of a part, and say what the last one rises with all columns."""
-    top = rows - at_most(rows, 256)
-    fill_wide_table(scratch, home, Part(down.items, down.begin + top, rows - top), (4, 256 - rows + top), least, small)
+    top = rows - p.at_most(rows, 256)
+    p.fill_wide_table(
+        scratch, home, Part(down.items, down.begin + top, rows - top), (4, 256 - rows + top), least, small
+    )
     edge = home + 3080
     r0, r1 = strip_of_bits(rows - top - 192), strip_of_bits(rows - top - 128)
     r2, r3 = strip_of_bits(rows - top - 64), strip_of_bits(rows - top)
@@ -71,24 +46,24 @@ def edits_of_four(down: Part, along: Part, rows: int, scratch: Integers, home: i
     found = 0
     for t in range(along.length):
         bits = 1 if top == 0 else scratch[edge + t]
-        masks = home + 1024 + 4 * slot_of_token(scratch, home, 512, along.items[along.begin + t], small)
-        r0, f0, rises, falls = next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
-        r1, f1, rises, falls = next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
-        r2, f2, rises, falls = next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
-        r3, f3, rises, falls = next_column_of_strip(scratch[masks + 3], r3, f3, rises, falls)
+        masks = home + 1024 + 4 * p.slot_of_token(scratch, home, 512, along.items[along.begin + t], small)
+        r0, f0, rises, falls = p.next_column_of_strip(scratch[masks], r0, f0, bits & 1, bits >> 1)
+        r1, f1, rises, falls = p.next_column_of_strip(scratch[masks + 1], r1, f1, rises, falls)
+        r2, f2, rises, falls = p.next_column_of_strip(scratch[masks + 2], r2, f2, rises, falls)
+        r3, f3, rises, falls = p.next_column_of_strip(scratch[masks + 3], r3, f3, rises, falls)
         found += rises - falls
         scratch[edge + t] = rises + 2 * falls
     return found
 
 
-@shared
+@p.shared
 def edits_by_fours(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two parts, four strips at a time; the rows stand at the end of the strips.
 
     Above the first row are rows that are as the edge of the table.
     """
     m, found = down.length, 0
-    small = small_tokens(down, along)
+    small = p.small_tokens(down, along)
     rows = ((m - 1) & 255) + 1  # of the first four strips, all others being full
     while rows <= m:
         found = edits_of_four(down, along, rows, scratch, home, least, small)
@@ -96,21 +71,21 @@ def edits_by_fours(down: Part, along: Part, scratch: Integers, home: int, least:
     return found + m
 
 
-@shared
+@p.shared
 def edits_by_strips(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two parts, of which the first lies down the strips, one after the other."""
     m, n = down.length, along.length
     found = 0 if m != 0 else n
     top = 0
     while top < m:
-        count = at_most(m - top, 64)
-        slots = fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
+        count = p.at_most(m - top, 64)
+        slots = p.fill_table(scratch, home, Part(down.items, down.begin + top, count), least)
         edge = home + 3080
         rising, falling = np.int64(-1), np.int64(0)  # from each item of the strip to the next one, in this column
         for t in range(n):
             above = 1 if top == 0 else scratch[edge + t]  # what the row above the strip rises with this column
-            equal = scratch[place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
-            rising, falling, below = next_column(equal, rising, falling, above, count)
+            equal = scratch[p.place_in_table(scratch, home, slots, along.items[along.begin + t]) + 256]
+            rising, falling, below = p.next_column(equal, rising, falling, above, count)
             if top + count == m:
                 found += below
             else:
@@ -119,7 +94,7 @@ def edits_by_strips(down: Part, along: Part, scratch: Integers, home: int, least
     return found + m
 
 
-@in_lanes
+@p.in_lanes
 def edits_of_eight(scratch: Integers, home: int, places: int, n: int, edge: int, end: int, count: int) -> Any:
     """Go along eight strips with `n` columns, and say what row `end` rises with all of them.
 
@@ -127,20 +102,20 @@ def edits_of_eight(scratch: Integers, home: int, places: int, n: int, edge: int,
     row above rises, and then where it falls, 0 or -1; the lower edge of the strips takes the place of both.
     """
     masks, falling_edge = home + 2 * 128 * count, edge + n + 16
-    none = each(scratch, 0, count)
-    state = (each(scratch, -1, count), none, none, none)
-    bit = with_lane(none, end >> 6, np.int64(1) << (end & 63))
-    found, one = none, each(scratch, 1, count)
+    none = p.each(scratch, 0, count)
+    state = (p.each(scratch, -1, count), none, none, none)
+    bit = p.with_lane(none, end >> 6, np.int64(1) << (end & 63))
+    found, one = none, p.each(scratch, 1, count)
     for t in range(n + (end >> 6)):
         equal = collect_across(scratch, masks, scratch, places - t, 8)
         above = scratch[edge + t], scratch[falling_edge + t]
-        state, more, less = next_column_of_strips(equal, state, above, count)
-        found = found + choose((more & bit) != none, one, none) - choose((less & bit) != none, one, none)
-        scratch[edge + t - 7], scratch[falling_edge + t - 7] = lane_of(state[2], 7), lane_of(state[3], 7)
-    return lane_of(found, end >> 6)
+        state, more, less = p.next_column_of_strips(equal, state, above, count)
+        found = found + p.choose((more & bit) != none, one, none) - p.choose((less & bit) != none, one, none)
+        scratch[edge + t - 7], scratch[falling_edge + t - 7] = p.lane_of(state[2], 7), p.lane_of(state[3], 7)
+    return p.lane_of(found, end >> 6)
 
 
-@shared
+@p.shared
 def edits_by_eights(down: Part, along: Part, scratch: Integers, home: int, least: int) -> Any:
     """The distance of two parts, eight strips at a time, on the CPU.
 
@@ -149,7 +124,7 @@ def edits_by_eights(down: Part, along: Part, scratch: Integers, home: int, least
     and an edge that neither rises nor falls, which leaves it as it is.
     """
     m, n = down.length, along.length
-    small = small_tokens(down, along)
+    small = p.small_tokens(down, along)
     edge = home + 10264
     places = edge + 3 * n + 40  # of the slot of the first column; those of the next ones stand before it
     for t in range(n):
@@ -160,29 +135,29 @@ def edits_by_eights(down: Part, along: Part, scratch: Integers, home: int, least
         scratch[places + 1 + t] = scratch[places - n - t] = 8192
     top = found = 0
     while top < m:
-        count = at_most(m - top, 512)
-        fill_wide_table(scratch, home, Part(down.items, down.begin + top, count), (8, 0), least, small)
+        count = p.at_most(m - top, 512)
+        p.fill_wide_table(scratch, home, Part(down.items, down.begin + top, count), (8, 0), least, small)
         for t in range(n):
-            scratch[places - t] = 8 * slot_of_token(scratch, home, 1024, along.items[along.begin + t], small)
+            scratch[places - t] = 8 * p.slot_of_token(scratch, home, 1024, along.items[along.begin + t], small)
         top += 512
         found = edits_of_eight(scratch, home, places, n, edge, count - 1 if top >= m else 511, 8)
     return found + m
 
 
-@shared
+@p.shared
 def parts_of(one: Part, two: Part, least: int, rows: int) -> Any:
-    """What two sequences do not begin and end with in common: what lies down strips of so many rows, and along."""
-    t = trimmed(one, two, least)
+    """Cut off what two sequences begin and end with in common: what lies down strips of so many rows, and along."""
+    t = p.trimmed(one, two, least)
     one = Part(one.items, one.begin + t, one.length - t)
     two = Part(two.items, two.begin + t, two.length - t)
-    t = trimmed_behind(one, two, least)
+    t = p.trimmed_behind(one, two, least)
     m, n = one.length - t, two.length - t
     if ((m + rows - 1) // rows) * n > ((n + rows - 1) // rows) * m:  # the fewer columns of strips
         return Part(two.items, two.begin, n), Part(one.items, one.begin, m)
     return Part(one.items, one.begin, m), Part(two.items, two.begin, n)
 
 
-@compiled
+@p.compiled
 def cpu(
     x: Array,
     y: Array,
@@ -191,18 +166,18 @@ def cpu(
     at_x: Layout,
     at_y: Layout,
     begins: Integers,
-    room: int,
-    least: int,
+    strips: Strips,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    items, others, table = pointer(x), pointer(y), pointer(scratch)
-    at_x, at_y = pointer(at_x), pointer(at_y)
+    room, least = strips
+    items, others, table = p.pointer(x), p.pointer(y), p.pointer(scratch)
+    at_x, at_y = p.pointer(at_x), p.pointer(at_y)
     for i in range(begins[lo], begins[hi]):
-        _, first, m = locate(at_x, i)
-        _, second, n = locate(at_y, i)
+        _, first, m = p.locate(at_x, i)
+        _, second, n = p.locate(at_y, i)
         down, along = parts_of(Part(items, first, m), Part(others, second, n), least, 512)
         if down.length > 64:
             out[i] = edits_by_eights(down, along, table, lo * room, least)
@@ -218,22 +193,20 @@ def cuda(
     at_x: Layout,
     at_y: Layout,
     begins: Integers,
-    room: int,
-    least: int,
+    strips: Strips,
     width: int,
 ) -> None:
     """All units, a thread each."""
-    b = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while b < begins.size - 1:
+    room, least = strips
+    for b in range(p.first_unit(), begins.size - 1, p.units_of_grid()):
         for i in range(begins[b], begins[b + 1]):
-            _, first, m = locate(at_x, i)
-            _, second, n = locate(at_y, i)
+            _, first, m = p.locate(at_x, i)
+            _, second, n = p.locate(at_y, i)
             down, along = parts_of(Part(x, first, m), Part(y, second, n), least, 64)
             if down.length > 128:
                 out[i] = edits_by_fours(down, along, scratch, b * room, least)
             else:
                 out[i] = edits_by_strips(down, along, scratch, b * room, least)
-        b += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)
+KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "units", (("i4", "i4"), ("i8", "i8")), 1 << 20)

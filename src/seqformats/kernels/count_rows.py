@@ -57,6 +57,7 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
 def cuda(
     x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, first: int, length: int, k: int, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     parts = p.natural(gpu.shared.array(128, at.cum.dtype))
     found = 0
     if k < width:

@@ -5,6 +5,7 @@
 padding on the left where `left` is 1: `pad` and, of the labels, `ignore`; 0 of the others.
 """
 
+from ..operations.choices import Rectangle
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.names import gpu
@@ -18,16 +19,13 @@ def cpu(
     places: Integers,
     labels: Integers,
     at: Layout,
-    most: int,
-    tail: int,
-    left: int,
-    pad: int,
-    ignore: int,
+    form: Rectangle,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    most, tail, left, pad, ignore = form
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
         count = p.at_most(length, most)
@@ -63,20 +61,10 @@ def cpu(
 
 
 def cuda(
-    x: Array,
-    ids: Integers,
-    mask: Integers,
-    places: Integers,
-    labels: Integers,
-    at: Layout,
-    most: int,
-    tail: int,
-    left: int,
-    pad: int,
-    ignore: int,
-    width: int,
+    x: Array, ids: Integers, mask: Integers, places: Integers, labels: Integers, at: Layout, form: Rectangle, width: int
 ) -> None:
     """All units, a line of threads each."""
+    most, tail, left, pad, ignore = form
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         count = length if length < most else most

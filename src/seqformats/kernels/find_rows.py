@@ -106,6 +106,7 @@ def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
 def cuda(
     x: Array, wanted: Array, out: Integers, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     found = p.natural(gpu.shared.array(128, at.cum.dtype))
     where = columns.length
     if k < width:
@@ -124,6 +125,7 @@ def cuda(
 
 @p.thread_per_column
 def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     where = place_from(x, columns, wanted[i * width + k], 0, 1)
     out[i * width + k] = where if where < columns.length else -1
 

@@ -86,6 +86,7 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
 
 @p.block_per_sequence
 def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int) -> None:
+    """A column of a sequence, by the threads of a block."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
     top, total = p.column_powers(x, parts, slot, k, columns)
     if gpu.threadIdx.y == 0 and k < width:
@@ -94,6 +95,7 @@ def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, column
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     top, total = p.powers_of(x, columns, 0, 1)
     out[i * width + k] = top + p.ln(total)
 

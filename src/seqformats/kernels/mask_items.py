@@ -13,6 +13,7 @@ chosen.  The number by which an item is chosen says what becomes of it, too.  On
 
 from typing import Any
 
+from ..operations.choices import Masking
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.names import gpu
@@ -34,14 +35,13 @@ def cpu(
     labels: Integers,
     chosen: Array,
     at: Layout,
-    special: Integers,
-    tokens: Integers,
-    numbers: Integers,
+    how: Masking,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    special, tokens, numbers = how
     seed, rate, masked, changed = numbers[0], numbers[1], numbers[2], numbers[3]
     mask, none = numbers[4], numbers[6]
     low = special[0] if special.size != 0 else 1
@@ -84,12 +84,11 @@ def cuda(
     labels: Integers,
     chosen: Array,
     at: Layout,
-    special: Integers,
-    tokens: Integers,
-    numbers: Integers,
+    how: Masking,
     width: int,
 ) -> None:
     """All units, a block each, a thread an item; where there are words, the block finds where each item's begins."""
+    special, tokens, numbers = how
     begun = p.natural(gpu.shared.array(128, at.cum.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x

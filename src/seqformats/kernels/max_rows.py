@@ -146,6 +146,7 @@ def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> A
 def cuda(
     x: Array, out: Array, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     values = p.natural(gpu.shared.array(128, x.dtype))
     values[slot] = 0
     best = values[slot]  # zero in the dtype of x
@@ -165,6 +166,7 @@ def cuda(
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, least: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     if columns.length == 0:
         out[i * width + k] = p.zero_in(out)
     else:

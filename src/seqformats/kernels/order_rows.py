@@ -14,6 +14,7 @@ and in the other.
 
 from typing import Any
 
+from ..operations.choices import Order
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
 from .parts.names import gpu
@@ -106,15 +107,13 @@ def cpu(
     ids: Integers,
     at: Layout,
     to: Layout,
-    bits: int,
-    least: int,
-    order: int,
-    wanted: int,
+    how: Order,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    bits, least, order, wanted = how
     rows, items, places, ranks, own = p.pointer(x), p.pointer(values), p.pointer(out), p.pointer(keys), p.pointer(ids)
     behind = at.cum[at.cum.size - 1] * width
     at, to = p.pointer(at), p.pointer(to)
@@ -140,13 +139,11 @@ def cuda(
     ids: Integers,
     at: Layout,
     to: Layout,
-    bits: int,
-    least: int,
-    order: int,
-    wanted: int,
+    how: Order,
     width: int,
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    bits, least, order, wanted = how
     total = at.cum[at.cum.size - 1] * width
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
@@ -196,13 +193,11 @@ def short(
     ids: Integers,
     at: Layout,
     to: Layout,
-    bits: int,
-    least: int,
-    order: int,
-    wanted: int,
+    how: Order,
     width: int,
 ) -> None:
     """All units, a thread for each column, see `SHORT`: an item's place is the number of those that come before it."""
+    bits, least, order, wanted = how
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)
         goal, most = ordered(at, to, u)

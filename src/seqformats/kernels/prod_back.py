@@ -46,6 +46,7 @@ def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int
 
 @p.thread_per_column
 def cuda(x: Array, y: Array, out: Array, at: Layout, width: int, *, i: int, first: int, length: int, k: int) -> None:
+    """A column of a sequence, by one thread."""
     before = x[i * width + k]
     for t in range(length):
         d = (first + p.along(at, t)) * width + k

@@ -86,6 +86,7 @@ def cuda(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, column
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     out[i * width + k] = product_of(x, out, columns, 0, 1)
 
 

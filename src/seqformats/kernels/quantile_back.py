@@ -37,6 +37,7 @@ def cpu(x: Array, shares: Array, places: Integers, out: Array, at: Layout, width
 def cuda(
     x: Array, shares: Array, places: Integers, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
 ) -> None:
+    """A column of a sequence, by one thread."""
     count = shares.size // (at.cum.size - 1)
     for q in range(i * count, (i + 1) * count):
         give(x, shares, places, out, columns, q, k)

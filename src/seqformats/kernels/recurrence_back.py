@@ -223,20 +223,9 @@ class Rows(NamedTuple):
 
 
 @p.shared
-def map_of(
-    dy: Array,
-    decay: Array,
-    marks: Array,
-    ends: Array,
-    like: Array,
-    at: Layout,
-    rows: Rows,
-    by_row: int,
-    exclusive: int,
-    blank: int,
-    width: int,
-) -> Any:
+def map_of(given: Any, like: Array, at: Layout, rows: Rows, how: tuple[int, int, int], width: int) -> Any:
     """Return what some rows make of a gradient of zero, the product of their decays, and whether they forget it."""
+    (dy, decay, marks, ends), (by_row, exclusive, blank) = given, how
     alone, product, cut = p.zero_in(like), p.number_in(like, 1), 0
     for step in range(rows.rows):
         row = rows.first + p.along(at, rows.t + step * rows.by)
@@ -299,7 +288,8 @@ def cuda(
                 rows = Rows(first, begin if back != 0 else begin + size - 1, size if is_there else 0, by, k, own)
                 alone[slot], product[slot], before[slot] = p.zero_in(dinitial), p.zero_in(dinitial), p.zero_in(dinitial)
                 if is_there and mine + 1 < chunks:
-                    found = map_of(dy, decay, marks, ends, dinitial, at, rows, by_row, exclusive, blank, width)
+                    given = dy, decay, marks, ends
+                    found = map_of(given, dinitial, at, rows, (by_row, exclusive, blank), width)
                     alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(dinitial, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:

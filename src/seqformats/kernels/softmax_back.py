@@ -159,6 +159,7 @@ def put_slopes(x: Array, y: Array, out: Array, columns: Columns, share: Any, fou
 def cuda(
     x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
     total = p.column_slopes(x, y, parts, slot, k, columns, log)
     if k < width:
@@ -167,6 +168,7 @@ def cuda(
 
 @p.thread_per_column
 def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     total = p.slopes_of(x, y, columns, 0, 1, log)
     put_slopes(x, y, out, columns, (0, 1), (total, log))
 

@@ -103,6 +103,7 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
 
 @p.block_per_sequence
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int, *, k: int, columns: Columns, slot: int) -> None:
+    """A column of a sequence, by the threads of a block."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
     top, total = p.column_powers(x, parts, slot, k, columns)
     if k < width:
@@ -111,6 +112,7 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int, *, k: int, colu
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, log: int, width: int, *, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     top, total = p.powers_of(x, columns, 0, 1)
     put_powers(x, out, columns, 0, 1, (top, total, log))
 

@@ -80,6 +80,7 @@ def put_slopes(x: Array, y: Array, z: Array, out: Array, columns: Columns, place
 def cuda(
     x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns, slot: int
 ) -> None:
+    """A column of a sequence, by the threads of a block."""
     parts = p.natural(gpu.shared.array(128, x.dtype))
     found = p.column_powers(y, parts, slot, k, columns)
     if k < width:
@@ -90,6 +91,7 @@ def cuda(
 def short(
     x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, *, i: int, k: int, columns: Columns
 ) -> None:
+    """A column of a sequence, by one thread."""
     put_slopes(x, y, z, out, columns, i * width + k, (0, 1), p.powers_of(y, columns, 0, 1))
 
 

@@ -58,6 +58,7 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     value = x[i * width + k] / number_of(x, at, i, mode)
     for t in range(columns.length):
         out[p.item_at(columns, t)] = value

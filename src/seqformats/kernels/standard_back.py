@@ -7,6 +7,7 @@ out.  Of given moments, which do not move with the items, ``dx = f * dy``.
 
 import numpy as np
 
+from ..operations.choices import Scaling
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu, sqrt
@@ -21,13 +22,13 @@ def cpu(
     marks: Array,
     dx: Array,
     at: Layout,
-    others: int,
-    scaled: int,
+    scaling: Scaling,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    others, scaled = scaling
     for u in range(lo, hi):
         _, first, length = p.locate(at, u)
         for k in range(width):
@@ -72,18 +73,10 @@ def cpu(
 
 
 def cuda(
-    dy: Array,
-    x: Array,
-    moments: Array,
-    how: Array,
-    marks: Array,
-    dx: Array,
-    at: Layout,
-    others: int,
-    scaled: int,
-    width: int,
+    dy: Array, x: Array, moments: Array, how: Array, marks: Array, dx: Array, at: Layout, scaling: Scaling, width: int
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    others, scaled = scaling
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     one = p.number_in(how, 1)

@@ -13,6 +13,7 @@ So do items that are too few for a deviation, or a mean of others.
 
 import numpy as np
 
+from ..operations.choices import Scaling
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu, sqrt
@@ -26,13 +27,13 @@ def cpu(
     marks: Array,
     out: Array,
     at: Layout,
-    others: int,
-    scaled: int,
+    scaling: Scaling,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    others, scaled = scaling
     for u in range(lo, hi):
         _, first, length = p.locate(at, u)
         for k in range(width):
@@ -71,9 +72,10 @@ def cpu(
 
 
 def cuda(
-    x: Array, moments: Array, how: Array, marks: Array, out: Array, at: Layout, others: int, scaled: int, width: int
+    x: Array, moments: Array, how: Array, marks: Array, out: Array, at: Layout, scaling: Scaling, width: int
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    others, scaled = scaling
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     one = p.number_in(how, 1)

@@ -48,6 +48,7 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: 
 
 @p.thread_per_column
 def short(x: Array, out: Array, at: Layout, mode: int, width: int, *, i: int, k: int, columns: Columns) -> None:
+    """A column of a sequence, by one thread."""
     p.put_total(out, i * width + k, p.short_sum(x, out, columns), columns.length, mode)
 
 

@@ -319,7 +319,7 @@ def _add(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
 
 @_for("class_losses")
 def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
-    (x, y, scale, factors), (out, _), (at, ignore, ignores) = inputs, outputs, args
+    (x, y, scale, factors), (out, _), (at, (ignore, ignores)) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items, right = s.items(_value(x), width), s.items(_value(y), 1)
     counts = right != ignore if ignores else numpy.ones(right.shape, bool)

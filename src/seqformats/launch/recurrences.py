@@ -141,7 +141,7 @@ def _rewards(library: ModuleType, inputs: Values, outputs: Values, args: Values,
 
 
 def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
-    (x, moments, how, marks), (out,), (at, others, scaled) = inputs, outputs, args
+    (x, moments, how, marks), (out,), (at, (others, scaled)) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks)
     s, dtype = steps.s, out.dtype
     items = steps.of_steps(s.items(_value(x), width).astype(dtype), 0)

@@ -16,6 +16,7 @@ from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
+from .choices import Ignored
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import over_levels, rows_or_data
@@ -43,7 +44,7 @@ class ClassLoss(NamedTuple):
     targets: Array  # int64, laid out as `at`
     scale: Array  # (n,) what the loss of an item is multiplied by, of each sequence
     factors: Array  # see the kernel
-    ignored: tuple[int, int]
+    ignored: Ignored
 
     def losses(self, x: Encoding) -> tuple[Encoding, Encoding, Array]:
         """The scores in one array, the losses of their items, and what the gradient needs."""
@@ -53,7 +54,7 @@ class ClassLoss(NamedTuple):
         structure = at._structure
         if structure.rows:
             inputs = (self.cast(z.data), self.targets, self.scale, self.factors)
-            args, width = (at._layout(), *self.ignored), int(z.item_shape[0])
+            args, width = (at._layout(), self.ignored), int(z.item_shape[0])
             class_losses.start(self.library, inputs, (out, kept), args, width, structure, self.work())
         return z, at._with_data(out), kept
 
@@ -111,7 +112,7 @@ class ClassLoss(NamedTuple):
         structure = self.at._structure
         if structure.rows:
             inputs = (self.cast(scores), self.targets, self.scale, self.factors, self.cast(slopes), kept)
-            args = (self.at._layout(), self.each, *self.ignored)
+            args = (self.at._layout(), self.each, self.ignored)
             class_losses_back.start(self.library, inputs, (out,), args, int(item[0]), structure, self.work())
         return self.shape._with_data(self.library.astype(self.given(out), self.name))
 
@@ -122,15 +123,15 @@ class ClassLoss(NamedTuple):
         if not self.at.rows:
             return restored(z._with_data(scores * 0), self.shape)
         kept = self.given(self.losses(self.at._with_data(library.alias(scores)))[2])
-        if self.ignored[1]:  # no infinity may come from items without a loss, since that times 0 is NaN
-            counts = (self.targets != self.ignored[0])[..., None]
+        if self.ignored.there:  # no infinity may come from items without a loss, since that times 0 is NaN
+            counts = (self.targets != self.ignored.target)[..., None]
             scores = library.where(counts, scores, 0.0)
         powers = library.exp(scores - library.astype(kept[..., :1], self.name))
         own, _, share = self.factors.tolist()
         classes = library.from_host(np.arange(int(self.shape.item_shape[0])), scores)
         right = library.astype(self.targets[..., None] == classes, self.name)
         slopes = powers / powers.sum(-1)[..., None] - right * own - share
-        if self.ignored[1]:
+        if self.ignored.there:
             slopes = slopes * library.astype(counts, self.name)
         scale = library.astype(library.from_host(self.scale, scores), self.name)
         if self.each == ITEM:
@@ -160,7 +161,7 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
         right = right._with_data(library_of(right.data).copy(right.data))
     classes, name = int(item[0]), library.dtype_name(own._dtype)
     part = share(smoothing, "label_smoothing")
-    ignored = (0, 0) if ignore is None else (label(ignore), 1)
+    ignored = Ignored(0, 0) if ignore is None else Ignored(label(ignore), 1)
     kind = in_floats(name, "a cross entropy")[0]
     counts = counts_of(right, classes, ignored)
     if type(counts) is not np.ndarray:
@@ -188,7 +189,7 @@ def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> 
     return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 
 
-def counts_of(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
+def counts_of(right: Encoding, classes: int, ignored: Ignored) -> Array:
     """Count the targets of each sequence that matter, on the host; IndexError where one is no class.
 
     Where a program is traced, nobody can look at targets, and how many count is a value of the program.
@@ -197,9 +198,9 @@ def counts_of(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
     if not structure.rows:
         return np.zeros(structure.n, np.int64)
     if library.functional and library.wants_grad((right.data,)):
-        if not ignored[1]:
+        if not ignored.there:
             return structure.lengths
-        kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
+        kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored.target, "int32")))
         return kept
     out = scratch(library, (structure.n,), "int64", right.data)
     check_targets.start(library, (right.data,), (out,), (right._layout(), classes, *ignored), 1, structure)
@@ -208,6 +209,6 @@ def counts_of(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
         i = int((counts < 0).argmax())
         t = -1 - int(counts[i])
         target = to_host(rows_of(right))[structure.offsets[i] + t]
-        hint = "" if ignored[1] else "; ignore=, if it stands for none"
+        hint = "" if ignored.there else "; ignore=, if it stands for none"
         raise INDEX(f"the target of item {t} of sequence {i} is {target}, but there are {classes} classes{hint}")
     return counts

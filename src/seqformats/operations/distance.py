@@ -19,6 +19,7 @@ from ..launch.kernel import Kernel, Work, kernel, variant_of
 from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
+from .choices import Strips
 from .over import name_of, scratch, settled
 from .reduction import operand_of_reduction, over_levels
 from .texts import in_numbers
@@ -151,8 +152,8 @@ class Pair(NamedTuple):
             work = Work(begins.size - 1, columns)
             table = scratch(library, (work.units * room,), "int64", items)
             least = self.plan.least
-            numbers = (room, least) if most is None else (np.array([room, least, most]),)
-            args = (self.x._layout(), self.y._layout(), begins, *numbers)
+            how = Strips(room, least) if most is None else np.array([room, least, most])
+            args = (self.x._layout(), self.y._layout(), begins, how)
             given = (items, self.others)
             kernel.start(library, given, (out, table), args, 1, structure, work, variant=self.plan.variant)
 

@@ -20,6 +20,7 @@ from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand
 from .annotations import Batch, Weights
+from .choices import Ignored
 from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
 from .item_weights import ItemWeights
 from .loss import REDUCTIONS, items_of, targets_of
@@ -118,13 +119,13 @@ def linear_cross_entropy(
     parameters = _parameters(own, weight, bias)
     library, name = library_of(own._sample()), library_of(own._sample()).dtype_name(own._dtype)
     classes = int(parameters[0].shape[0])
-    ignored = (0, 0) if ignore is None else (label(ignore), 1)
+    ignored = Ignored(0, 0) if ignore is None else Ignored(label(ignore), 1)
     part = share(label_smoothing, "label_smoothing")
     kind = in_floats(name, "a cross entropy")[0]
     right, mass = targets_of(targets, own), None
     if weights is not None:
         mass, right, ignore = ItemWeights.of(weights, own, right, each, ignore, kind)
-        ignored = (0, 0) if ignore is None else (ignore, 1)
+        ignored = Ignored(0, 0) if ignore is None else Ignored(ignore, 1)
     counts = counts_of(right, classes, ignored)
     size = max(_SCORES // max(classes, 1), _FEWEST) if chunk is None else at_least(chunk, "chunk", 1)
     loss = _LinearLoss(
@@ -203,7 +204,7 @@ class _LinearLoss(NamedTuple):
     targets: Array  # int64 (rows,)
     scale: Array | None
     factors: Array
-    ignored: tuple[int, int]
+    ignored: Ignored
     classes: int
     size: int  # items at a time
 

@@ -36,6 +36,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
 from .annotations import B, Batch
+from .choices import Corruption, Masking
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
 from .spans import around, divided, rows_in_spans, special_rows
@@ -226,8 +227,7 @@ def mask_tokens(
     labels = _filled(library, items, item, int(numbers[-1]), tokens.data)
     chosen = rows_like(library, items, item, library.bool_dtype, tokens.data)
     if structure.rows:
-        results = (tokens.words(out), labels, chosen)
-        args = (at._layout(), kept, drawn, numbers)
+        results, args = (tokens.words(out), labels, chosen), (at._layout(), Masking(kept, drawn, numbers))
         mask_items.start(library, (tokens.words(tokens.data), held, begins), results, args, 1, structure)
     made: list[Any] = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
     if tokens.result is not None:
@@ -330,7 +330,7 @@ def corrupt_spans(
         ]
         if aside.rows:
             results = (tokens.words(made[0]), tokens.words(made[1]))
-            args = (items._layout(), into.offsets, aside.offsets, spans, key, first)
+            args = (items._layout(), Corruption(into.offsets, aside.offsets, spans, key, first))
             corrupt_items.start(library, (tokens.words(tokens.data),), results, args, 1, items._structure)
     else:
         given = _sorted_ids(special) if isinstance(special, Set) or not is_batch(special) else special

@@ -14,6 +14,7 @@ from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
 from ..limits import allocated
 from .annotations import Batch
+from .choices import Rectangle
 from .over import in_one_array, name_of
 
 fill_inputs = kernel("fill_inputs")
@@ -119,7 +120,7 @@ def model_inputs(
     dtype = made.dtype("int64")
     outs = [allocated(made.empty, shape, dtype, data) for _ in range(4 if labels else 3)]
     nothing = [] if labels else [made.empty((0,), dtype, data)]
-    args = (x._layout(), most, int(truncation_side == "left"), int(side == "left"), pad, ignored)
+    args = (x._layout(), Rectangle(most, int(truncation_side == "left"), int(side == "left"), pad, ignored))
     if n * shape[1]:
         fill_inputs.start(made, (data,), (*outs, *nothing), args, shape[1], structure, Work(n, n))
     if made is not target:

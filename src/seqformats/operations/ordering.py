@@ -13,6 +13,7 @@ from ..formats import Encoding
 from ..launch.kernel import kernel
 from ..layout import SHORT
 from ..limits import remember
+from .choices import Order
 from .over import rows_like, scratch
 from .pieces import are_long, ordered
 
@@ -56,7 +57,7 @@ def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: 
     places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & PLACES else keys[:0]
     if width and structure.n and (to._structure.late or to._structure.rows):
         made = values, places, keys, room[size:]
-        args = (x._layout(), to._layout(), *form, falling + 2 * nans, wanted)
+        args = (x._layout(), to._layout(), Order(*form, falling + 2 * nans, wanted))
         if are_long(library, structure, ints):
             ordered(library, ints, made, args, width, structure, to._structure)
         else:

@@ -17,6 +17,7 @@ from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
 from ..launch.kernel import Kernel, Work, kernel
 from ..layout import Constants, Layout
+from .choices import Order
 
 sum_pieces, add_pieces = kernel("sum_pieces"), kernel("add_pieces")
 power_pieces, add_powers, spread_powers = kernel("power_pieces"), kernel("add_powers"), kernel("spread_powers")
@@ -264,7 +265,7 @@ def ordered(
     library: Library,
     data: Array,
     made: tuple[Array, Array, Array, Array],
-    args: tuple[Layout, Layout, int, int, int, int],
+    args: tuple[Layout, Layout, Order],
     width: int,
     structure: Structure,
     kept: Structure,
@@ -273,7 +274,7 @@ def ordered(
 
     `kept` has the lengths of the results.
     """
-    (values, out, keys, ids), (own, to, *form, wanted) = made, args
+    (values, out, keys, ids), (own, to, (*form, wanted)) = made, args
     half = structure.rows * width
     now, then = ((keys[part], ids[part]) for part in (slice(half), slice(half, None)))
     data, at = in_blocks(library, data, own, width, structure)

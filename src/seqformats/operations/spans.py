@@ -1,4 +1,4 @@
-"""Spans that go around special items: which rows become inputs and which targets, worked out on the host."""
+"""Corruption that go around special items: which rows become inputs and which targets, worked out on the host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..arrays import NUMPY, Array, frozen, to_host
 from ..formats import Encoding
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
+from .choices import Corruption
 from .companions import marks_beside
 from .over import flat_layout
 from .rearrange import without_tokens
@@ -49,7 +50,10 @@ def rows_in_spans(lengths: Array, part: float, size: float, key: int) -> Array:
     into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
     inputs, targets = np.empty(into.rows, np.int64), np.empty(aside.rows, np.int64)
     if aside.rows:
-        args = (structure.flat, into.offsets, aside.offsets, spans, key, -1)  # so that sentinels are below all rows
+        args = (
+            structure.flat,
+            Corruption(into.offsets, aside.offsets, spans, key, -1),
+        )  # so that sentinels are below all rows
         corrupt_items.start(NUMPY, (np.arange(structure.rows),), (inputs, targets), args, 1, structure)
     return targets[targets >= 0]
 

@@ -18,6 +18,7 @@ from ..formats.lod import level_index, structure_of
 from ..gradients.operation import Call, Operand, Pullback, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import B, Batch
+from .choices import Scaling
 from .companions import NOTHING, floats_for, kept, marks_beside, one_sequence, settled_like
 from .options import number
 from .over import flat_layout, in_one_array, layout_for, name_of, rows_like
@@ -53,7 +54,7 @@ class Standard(NamedTuple):
         out = rows_like(library, at, tuple(x.shape[at._lead :]), x.dtype, x)
         width, structure = math.prod(x.shape[at._lead :]), at._structure
         if width and structure.n:
-            args = (at._layout(), int(self.others), int(self.scaled))
+            args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
             standard_rows.start(library, (x, moments, self.how, marks), (out,), args, width, structure)
         return out
 
@@ -64,7 +65,7 @@ class Standard(NamedTuple):
         out = rows_like(library, at, tuple(x.shape[at._lead :]), dy.dtype, dy)
         width, structure = math.prod(x.shape[at._lead :]), at._structure
         if width and structure.n:
-            args = (at._layout(), int(self.others), int(self.scaled))
+            args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
             standard_back.start(library, (dy, x, moments, self.how, marks), (out,), args, width, structure)
         return out
 

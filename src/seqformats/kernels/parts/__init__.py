@@ -122,8 +122,11 @@ from .edits import (
     fill_wide_table,
     next_column,
     next_column_of_strip,
+    next_column_of_strips,
     place_in_table,
     place_in_wide_table,
+    slot_of_token,
+    small_tokens,
     trimmed,
     trimmed_behind,
 )

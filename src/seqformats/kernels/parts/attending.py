@@ -198,10 +198,9 @@ def draw_tile(x: Array, terms: Item, put: Item, of: Item, sight: Item, count: in
 
 
 @in_lanes
-def add_bias_slopes(
-    x: Array, terms: Item, put: Item, tile: int, of: Item, sight: Item, out: Item, at: Item, count: int
-) -> None:
-    """Add the gradients of the scores of a tile to that of the bias; those of slopes by query."""
+def add_bias_slopes(x: Array, terms: Item, put: Item, tile: int, of: Item, sight: Item, to: Any, count: int) -> None:
+    """Add the gradients of the scores of a tile to that of the bias, `to`; those of slopes by query."""
+    out, at = to
     start, stop, one = sight.start, sight.stop, unknown(1)
     if terms.form == 1:
         high = (stop - start + 7) & -8

@@ -9,7 +9,7 @@ kernel (`native.code.stamp`) is that of its own file and of all parts.
 """
 
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ...layout import Layout
@@ -146,9 +146,9 @@ def block_per_sequence(body: Body | None = None, *, step: str = "at.step") -> Ca
 def _driver(body: Body, text: str, step: str) -> Any:
     """Write the kernel of a body out, since Numba wants every argument by its name, and have Python compile that."""
     code = body.__code__
-    count, found = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    given, wanted = code.co_varnames[:count], code.co_varnames[count:found]
-    by_place = code.replace(co_argcount=found, co_kwonlyargcount=0)  # Numba knows no arguments by keyword alone
+    count, all_of_them = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    given, wanted = code.co_varnames[:count], code.co_varnames[count:all_of_them]
+    by_place = code.replace(co_argcount=all_of_them, co_kwonlyargcount=0)  # Numba knows no arguments by keyword alone
     inner = FunctionType(by_place, body.__globals__, body.__name__, None, body.__closure__)
     columns = f"columns = Columns(first * width + k, length, width, at.steps, {step})"
     lines = {
@@ -159,8 +159,9 @@ def _driver(body: Body, text: str, step: str) -> Any:
         "columns": columns if "columns" in wanted else "",
     }
     names: dict[str, Any] = {**globals(), **body.__globals__, "body": shared(inner)}
-    exec(compile(text.format(**lines), f"<driver of {body.__module__}>", "exec"), names)
-    made: Any = names[body.__name__]
+    text = text.format(**lines)
+    found = compile(text, f"<driver of {body.__module__}>", "exec", dont_inherit=True).co_consts
+    made: Any = FunctionType(next(one for one in found if isinstance(one, CodeType)), names, body.__name__)
     made.__annotations__ = {name: kind for name, kind in body.__annotations__.items() if name not in wanted}
     made.__doc__ = body.__doc__
     return made

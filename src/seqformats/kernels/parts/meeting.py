@@ -36,10 +36,12 @@ def tanh_of(x: Array, value: Item) -> Any:
 
 
 @plain_on_cuda
-def score_of(
-    q: Array, own: int, k: Array, other: int, deep: int, terms: Item, head: int, t: int, p: int, j: int
-) -> Any:
-    """The score of query t, which stands at p, and key j, and its slope beside the scale."""
+def score_of(query: Any, key: Any, deep: int, terms: Item, head: int, places: tuple[int, int, int]) -> Any:
+    """The score of query t, which stands at p, and key j, and its slope beside the scale.
+
+    A query and a key are an array, and where in it they begin.
+    """
+    (q, own), (k, other), (t, p, j) = query, key, places
     score = dot(q, own, k, other, deep) * terms.factors.numbers[0]
     slope = q.dtype.type(1)
     if terms.changes & 2 != 0:

@@ -84,7 +84,7 @@ class KernelSpec(NamedTuple):
     """Is it compiled ahead on the host for the dtypes of `RARE` too, as which tokens come?"""
 
 
-ROWS = "beam.rows", "ctc.rows", "operations.attention_rows"
+ROWS = "beam.rows", "ctc.rows", "operations.attention_rows", "operations.choices"
 """Modules of the named tuples that kernels take."""
 
 
