@@ -59,7 +59,6 @@ CALLS = {
     "concat": lambda x, t: sf.concat([x, x]),
     "conv": lambda x, t: sf.conv(x, weight(), 1, 1),
     "convert": lambda x, t: sf.convert(x, sf.Masked, side="left", multiple_of=4, fill=-1),
-    "convert_like": lambda x, t: sf.convert_like(sf.convert(x, sf.Packed), x),
     "cross_entropy": lambda x, t: sf.cross_entropy(x, sf.with_array(lambda rows: rows % 2)(t)),
     "ctc_loss": lambda x, t: sf.ctc_loss(sf.concat([x, x, x]), with_ones(t), normalised=False),
     "embedding_bag": lambda x, t: sf.embedding_bag(weight(), sf.with_array(lambda rows: rows % 3)(t), one(x)),

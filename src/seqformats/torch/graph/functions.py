@@ -144,10 +144,11 @@ def convert_like(y: Traced, x: Traced) -> Any:
         not_held()
     if x._lead == 1:
         return convert(y, type(x))
-    if y._structure is x._structure:
-        return call("convert_like", y, x)
-    options = {"side": x.side} if type(x) is Masked else {}
-    return call("convert", y, type(x), width=torch.sym_max(width_of(x), size(y, "room")), **options)
+    options: dict[str, Any] = {"side": x.side} if type(x) is Masked else {}
+    if type(y) is type(x):
+        options = {**options, "fill": 0}  # else what is in the padding could stay
+    width = width_of(x) if y._structure is x._structure else torch.sym_max(width_of(x), size(y, "room"))
+    return call("convert", y, type(x), width=width, **options)
 
 
 def expand(x: Traced, like: Traced, **options: Traced) -> Any:

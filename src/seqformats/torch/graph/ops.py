@@ -56,7 +56,7 @@ MEASURES: dict[str, Callable[[list[int]], int]] = {
 # What functions do with the structure: a batch that they give has that of an argument, as many sequences as the first
 # argument, or neither.  Those that give arrays keep it.
 _NAMES = {
-    "kept": "argmax argmin argsort attention bincount block_mask conv convert convert_like cross_entropy ctc_loss "
+    "kept": "argmax argmin argsort attention bincount block_mask conv convert cross_entropy ctc_loss "
     "cu_seqlens cumsum ema embedding_bag expand_as ffill gather isin levenshtein log_softmax mask merge_asof ngrams "
     "position_ids recurrence reverse rl.gae rl.mean_loss rl.policy_loss rl.ratios rl.returns rl.traces rl.whiten "
     "run_starts searchsorted segment_ids shift shuffle softmax sort standardize topk_mean where window",
@@ -85,7 +85,7 @@ class Given(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a call gives: tensors, the data of its parts and then the lengths of new structures."""
+    """The result of a call: tensors, the data of its parts and then the lengths of new structures."""
 
     parts: tuple[tuple[str, str, int], ...]  # the kind and side of each batch, and its structure: behind those given
     several: str  # the class where it is a tuple
@@ -241,7 +241,7 @@ def trial(call: Call, whole: int, lengths: list[int]) -> Result:
 
 
 def pulled(found: tuple[Any, Callable[[Any], Any]], gradients: Tensors = ()) -> Any:
-    """What a pullback makes of gradients, or of zeros; those of integers nobody reads."""
+    """Give a pullback gradients, or zeros; those of integers nobody reads."""
     y, pull = found
     own = leaves(y)
     dys = gradients[: len(own)] or list(map(torch.zeros_like, own))
