@@ -101,8 +101,14 @@ def read_numbers(tuple items, bint wanted):
     return leaves, [view(lengths, walk.ends[k - 1], walk.ends[k] - walk.ends[k - 1]) for k in range(1, levels + 1)]
 
 
-cdef bint walk_lists(object above, int level, Walk* walk) except -1:
+cdef inline object held(object items):
+    """Hold the items of a list or tuple, where another thread could change the list."""
+    return tuple(items) if FREE_THREADED and PyList_CheckExact(items) else items
+
+
+cdef bint walk_lists(object given, int level, Walk* walk) except -1:
     """Count or write all lists in a list or tuple, which is on this level; False where they are not as they should be."""
+    cdef object above = held(given)
     cdef bint is_list = PyList_CheckExact(above)
     cdef Py_ssize_t i, size, count = PyList_GET_SIZE(above) if is_list else PyTuple_GET_SIZE(above)
     cdef int below = level + 1
@@ -111,7 +117,7 @@ cdef bint walk_lists(object above, int level, Walk* walk) except -1:
     if below > DEEPEST:
         return False
     for i in range(count):
-        inner = <object>(PyList_GET_ITEM(above, i) if is_list else PyTuple_GET_ITEM(above, i))
+        inner = held(<object>(PyList_GET_ITEM(above, i) if is_list else PyTuple_GET_ITEM(above, i)))
         if PyList_CheckExact(inner):
             size = PyList_GET_SIZE(inner)
             first = PyList_GET_ITEM(inner, 0) if size else NULL
