@@ -145,6 +145,7 @@ MEASURED = mkdir -p .cache/coverage && rm -f .cache/coverage/$@.* && COVERAGE_FI
 
 test: lint jit guard interpreted
 
+# What takes a second comes first; the types of pages and examples are read beside what mypy knows of the sources by then.
 lint: .venv/lint.stamp
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check .

@@ -19,9 +19,9 @@ description has no links to files, since an index shows it far from them.
 
 This file is hatchling's build hooks, and a build backend around hatchling, which asks for Numba where kernels are
 compiled: for a wheel, but not for an editable install, which compiles no kernel.  Both build the extension of
-`seqformats.core` (Cython) where there is a C compiler; its one file serves every Python from 3.11 on, and is kept in
-``.cache/core``, so that all environments share it.  Without a compiler, or with ``SEQFORMATS_CORE=0``, it is left out,
-which one line says, and Python does all; ``SEQFORMATS_CORE=1`` makes that an error.
+`seqformats.core` (Cython) where there is a C compiler; its one file serves every Python with a GIL from 3.11 on, and is
+kept in ``.cache/core``, so that all environments share it.  Without a compiler, or with ``SEQFORMATS_CORE=0``, it is
+left out, which one line says, and Python does all; ``SEQFORMATS_CORE=1`` makes that an error.
 """
 
 import importlib.util
@@ -143,7 +143,8 @@ class Hook(BuildHookInterface):
         extension = _module("core/build").build_or_say(cache, _say)
         if extension is not None:
             build_data["force_include"][str(extension)] = f"seqformats/core/{extension.name}"
-        build_data["tag"] = f"{'py3-none' if extension is None else 'cp311-abi3'}-{_platform()}"
+        serves = "py3-none" if extension is None else _module("core/build").serves()
+        build_data["tag"] = f"{serves}-{_platform()}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """The files are in the wheel."""

@@ -24,7 +24,7 @@ from . import absent
 
 extension: Any = None
 """The extension; None where there is none, or one of older sources, which is to be built anew."""
-with contextlib.suppress(ImportError):
+with contextlib.suppress(ImportError, SystemError):  # the latter of one for Python with a GIL where there is none
     from . import fast  # type: ignore[attr-defined, unused-ignore]
 
     if all(hasattr(fast, name) for name in absent.PROVIDES):

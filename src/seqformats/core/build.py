@@ -1,7 +1,8 @@
 """Compiles the extension: ``python -m seqformats.core.build`` in a checkout, which needs Cython and a C compiler.
 
-One file serves every version of Python from 3.11 on (CPython's stable ABI) and every NumPy from 2.0 on.  This module
-imports nothing of the package, since the build hook loads it where not even NumPy need be there.
+One file serves every version of Python from 3.11 on (CPython's stable ABI) and every NumPy from 2.0 on.  A Python
+without a GIL, which cannot load it, gets a file of its own.  This module imports nothing of the package, since the
+build hook loads it where not even NumPy need be there.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAME = "fast.abi3.so"
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+NAME = f"fast{sysconfig.get_config_var('EXT_SUFFIX')}" if FREE_THREADED else "fast.abi3.so"
 REQUIRES = ["cython>=3.1", "numpy>=2.0"]
 _FLAGS = [
-    *("-O3", "-fPIC", "-shared", "-s", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1"),
+    *("-O3", "-fPIC", "-shared", "-s"),
+    *(() if FREE_THREADED else ("-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1")),
     *("-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"),
 ]
 
@@ -47,9 +50,15 @@ def why_not() -> str:
         return "SEQFORMATS_CORE=0"
     if sys.implementation.name != "cpython" or os.name != "posix" or sysconfig.get_config_var("SIZEOF_VOID_P") != 8:
         return "it is for CPython on 64 bits and POSIX"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return "this Python has no stable ABI"
     return "" if compiler() else "there is no C compiler, or no Python.h"
+
+
+def serves() -> str:
+    """Name the Pythons and the ABI that the extension is for, as the tag of a wheel does."""
+    if not FREE_THREADED:
+        return "cp311-abi3"
+    version = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    return f"{version}-{version}t"
 
 
 def sources() -> str:

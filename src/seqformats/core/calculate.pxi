@@ -18,7 +18,7 @@ cdef object absent = object()            # stands for an argument that nobody ga
 cdef class OneKernel:
     """An operation that is one kernel: which one, for which dtypes."""
     cdef Plan plans[MOST_PLANS]
-    cdef int count                       # of plans
+    cdef int first, count                # the plans from `first` to `count` are in use
     cdef int64_t numbers[MOST_NUMBERS]   # what the kernel takes behind the layout
     cdef int count_of_numbers
     cdef list kept                       # dtypes, so that their addresses are theirs
@@ -52,11 +52,15 @@ cdef class OneKernel:
             if number >= 0:
                 plan.kind = _kinds[number]
             self.kept.append((dtypes, made))
-            self.count += 1              # last: whoever reads now finds the whole of it
+            publish_count(self.count, self.count + 1)    # last: whoever reads now finds the whole of it
 
     def forget(self):
         """A kernel has been replaced: nobody is let in until `add` tells of dtypes again."""
-        self.count = 0
+        with cython.critical_section(self):
+            if FREE_THREADED:            # a thread may be at one of the plans
+                publish_count(self.first, self.count)
+            else:
+                self.count = 0
 
     def let_default(self, default):
         """An option of the operation; a call that gives any other object is for Python."""
@@ -71,7 +75,7 @@ cdef class OneKernel:
 
     cdef Plan* plan_for(self, PyObject* one, PyObject* two, PyObject* three) noexcept:
         cdef int k
-        for k in range(self.count):
+        for k in range(read_count(self.first), read_count(self.count)):
             if self.plans[k].given[0] == one and self.plans[k].given[1] == two and self.plans[k].given[2] == three:
                 return &self.plans[k]
         return NULL

@@ -8,6 +8,11 @@ kernel, no rule and no message here, and nothing is raised.
 
 What CPython, NumPy and DLPack promise is used through their headers.  Where the slots of a class are, `slot_of` finds
 out; whether that was right, `use_encodings` checks.
+
+Where Python has no GIL (Py_GIL_DISABLED), threads share batches without a lock, since encodings do not change.  What is
+filled late is read and filled in a critical section of its object (`order_of`); a list, which another thread may
+change, is read as a tuple of what it had; and plans of operations are published when they are complete.  Arrays that
+another thread resizes are as unsafe as in NumPy.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -29,8 +34,20 @@ cdef extern from *:
     #ifndef SEQFORMATS_SOURCES
     #define SEQFORMATS_SOURCES ""
     #endif
+    #ifdef Py_GIL_DISABLED
+    #define SEQFORMATS_FREE 1
+    #define SEQFORMATS_READ(number) __atomic_load_n(&(number), __ATOMIC_ACQUIRE)
+    #define SEQFORMATS_PUBLISH(number, value) __atomic_store_n(&(number), value, __ATOMIC_RELEASE)
+    #else
+    #define SEQFORMATS_FREE 0
+    #define SEQFORMATS_READ(number) (number)
+    #define SEQFORMATS_PUBLISH(number, value) ((number) = (value))
+    #endif
     """
     const char* SEQFORMATS_SOURCES
+    bint FREE_THREADED "SEQFORMATS_FREE"
+    int read_count "SEQFORMATS_READ" (int) noexcept                       # what has been published as complete
+    void publish_count "SEQFORMATS_PUBLISH" (int, int) noexcept
 
 cdef extern from "Python.h":
     ctypedef struct PyVarObject:

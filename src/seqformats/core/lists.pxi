@@ -56,38 +56,8 @@ cdef enum:
     DEEPEST = 16                         # levels that are walked here
     MOST_LISTS = 1 << 28                 # on a level; a few objects, one in the other many times, may be that many
 
-cdef Py_ssize_t place_of_items():
-    """Bytes from the address of a list to that of its items, which the stable ABI gives by a call each; 0: unknown.
-
-    Behind the head of a list there are two words: that address, and for how many items there is room.
-    """
-    cdef list sample = [object(), object(), object()]
-    cdef Py_ssize_t place
-    cdef PyObject** items
-    if list.__basicsize__ != sizeof(PyVarObject) + 2 * sizeof(void*):
-        return 0
-    for place in (sizeof(PyVarObject), sizeof(PyVarObject) + sizeof(void*)):
-        if 3 <= <size_t>slot(sample, 2 * sizeof(PyVarObject) + sizeof(void*) - place)[0] <= 64:
-            items = <PyObject**>slot(sample, place)[0]
-            for k in range(3):
-                if items[k] != PyList_GET_ITEM(sample, k):
-                    return 0
-            return place
-    return 0
-
-
-cdef Py_ssize_t _items = place_of_items()
-
-
-cdef inline PyObject** items_of(object x) noexcept:
-    """The items of a list, while no Python runs; NULL for a tuple, and where that is unknown."""
-    return <PyObject**>slot(x, _items)[0] if _items and PyList_CheckExact(x) else NULL
-
-
-cdef inline PyObject* item_of(object x, PyObject** items, Py_ssize_t i) noexcept:
-    """An item of a list or tuple, `items` being `items_of` it."""
-    if items != NULL:
-        return items[i]
+cdef inline PyObject* item_of(object x, Py_ssize_t i) noexcept:
+    """An item of a list or tuple, by the call that the stable ABI has for it."""
     return PyList_GET_ITEM(x, i) if PyList_CheckExact(x) else PyTuple_GET_ITEM(x, i)
 
 
@@ -137,24 +107,29 @@ def read_numbers(tuple items, bint wanted):
     return leaves, [view(lengths, walk.ends[k - 1], walk.ends[k] - walk.ends[k - 1]) for k in range(1, levels + 1)]
 
 
-cdef bint walk_lists(object above, int level, Walk* walk) except -1:
+cdef inline object held(object items):
+    """Hold the items of a list or tuple, where another thread could change the list."""
+    return tuple(items) if FREE_THREADED and PyList_CheckExact(items) else items
+
+
+cdef bint walk_lists(object given, int level, Walk* walk) except -1:
     """Count or write all lists in a list or tuple, which is on this level; False where they are not as they should be."""
+    cdef object above = held(given)
     cdef Py_ssize_t i, size, count = PyList_GET_SIZE(above) if PyList_CheckExact(above) else PyTuple_GET_SIZE(above)
-    cdef PyObject** items = items_of(above)
     cdef int below = level + 1
     cdef PyObject* first
     cdef object inner
     if below > DEEPEST:
         return False
     for i in range(count):
-        inner = <object>item_of(above, items, i)
+        inner = held(<object>item_of(above, i))
         if PyList_CheckExact(inner):
             size = PyList_GET_SIZE(inner)
         elif PyTuple_CheckExact(inner):
             size = PyTuple_GET_SIZE(inner)
         else:
             return False
-        first = item_of(inner, items_of(inner), 0) if size else NULL
+        first = item_of(inner, 0) if size else NULL
         if walk.lengths != NULL:
             if walk.lists[below] >= walk.ends[below]:
                 return False
@@ -177,7 +152,6 @@ cdef bint take_leaves(object inner, Py_ssize_t size, int level, object first, Wa
     """Count or write the numbers of a list or tuple; False where they are no numbers, or lists lie as deep."""
     cdef Py_ssize_t i
     cdef PyObject* item
-    cdef PyObject** items = items_of(inner)
     cdef double* reals = <double*>walk.out + walk.leaves
     cdef int64_t* numbers = <int64_t*>reals
     cdef char* bools = walk.out + walk.leaves
@@ -196,13 +170,13 @@ cdef bint take_leaves(object inner, Py_ssize_t size, int level, object first, Wa
         return False
     if walk.leaf == FLOAT:
         for i in range(size):
-            item = item_of(inner, items, i)
+            item = item_of(inner, i)
             if not PyFloat_CheckExact(<object>item):
                 return False
             reals[i] = PyFloat_AsDouble(<object>item)
     elif walk.leaf == INT:
         for i in range(size):
-            item = item_of(inner, items, i)
+            item = item_of(inner, i)
             if not PyLong_CheckExact(<object>item):
                 return False
             numbers[i] = PyLong_AsSsize_t(<object>item)
@@ -211,7 +185,7 @@ cdef bint take_leaves(object inner, Py_ssize_t size, int level, object first, Wa
                 return False
     else:
         for i in range(size):
-            item = item_of(inner, items, i)
+            item = item_of(inner, i)
             if not PyBool_Check(<object>item):
                 return False
             bools[i] = <object>item is True
