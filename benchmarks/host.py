@@ -60,6 +60,7 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
     }
     if not quick:
         padded, masked = sf.convert(ragged, sf.Padded), sf.convert(ragged, sf.Masked)
+        heads = sf.Ragged(x.reshape(sum(LENGTHS), 2, WIDTH // 2), LENGTHS)
         found |= {
             "Ragged -> Padded": lambda: sf.convert(ragged, sf.Padded),
             "Padded -> Ragged": lambda: sf.convert(padded, sf.Ragged),
@@ -70,6 +71,15 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
             "logsumexp": lambda: sf.reduce_logsumexp(ragged),
             "cumsum": lambda: sf.cumsum(ragged),
             "reverse": lambda: sf.reverse(ragged),
+            "median": lambda: sf.reduce_median(ragged),
+            "shift": lambda: sf.shift(ragged, 1),
+            "window": lambda: sf.window(ragged, 1, 1),
+            "sort": lambda: sf.sort(ragged),
+            "expand_as": lambda: sf.expand_as(x[: len(LENGTHS)], ragged),
+            "topk of 4": lambda: sf.topk(ragged, 4),
+            "attention": lambda: sf.attention(heads, heads, heads),
+            "repeat": lambda: sf.repeat(ragged, 2),
+            "concat": lambda: sf.concat([ragged, ragged]),
         }
         found["candidates of a beam step"] = beam(put, *BEAMS)  # whose kernels take longest to compile
     return found

@@ -128,8 +128,9 @@ def _on_gpu(query: Query, per_parent: int | None, *, by_beams: bool) -> Candidat
         args = *args, query.apart
     kernel(name).start_named(library, (Scores(x, running, form),), (out,), args, width, Work(units, rows), numbers)
     found = library.to_numpy(out[:size]) if rows else np.zeros(size, np.int64)  # over no rows no kernel starts
-    counts, ids, bits = np.split(found, [count, count * (1 + places)])
-    values = bits.astype(np.int32).view(np.float32)
+    last = count * (1 + places)
+    counts, ids = found[:count], found[count:last]
+    values = found[last:].astype(np.int32).view(np.float32)
     return Candidates(values, values, ids, counts, places, width)
 
 
