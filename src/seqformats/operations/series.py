@@ -175,6 +175,30 @@ def _of_numbers(y: Encoding, like: Encoding) -> Ragged[Any]:
     return Ragged._sealed(rows, like._structure)
 
 
+def _fills(z: Encoding) -> bool:
+    """Tell whether there may be NaN."""
+    return bool(z._structure.rows and math.prod(z.item_shape)) and name_of(z).startswith(("float", "bfloat"))
+
+
+def _fill(z: Encoding) -> Any:
+    return _filled(z) if _fills(z) else z
+
+
+def _fill_rule(z: Encoding) -> tuple[Any, Pullback]:
+    if not _fills(z):
+        return z, lambda dy: dy
+    places, structure, shape = _places(z, NO_MARKS), z._structure, without_data(z)
+    if math.prod(z.item_shape) == 1:
+        return pick(z, places, structure), pullback_of(z, places, structure)
+    flat = _by_number(z)
+    gather = pullback_of(flat, places, flat._structure)
+    y = convert_like(_of_numbers(pick(flat, places, flat._structure), shape), shape)
+    return y, lambda dy: restored(_of_numbers(gather(_by_number(dy)), shape), shape)
+
+
+FILL = Operation(_fill, _fill_rule, path=_filled.path)
+
+
 def ffill(x: B, valid: Batch | Shaped | None = None, *, level: int = INNERMOST) -> B:
     """Put, for every item that is not valid, the last valid one before it in its sequence.
 
@@ -221,34 +245,23 @@ def ffill(x: B, valid: Batch | Shaped | None = None, *, level: int = INNERMOST) 
     """
     if level is not INNERMOST:
         return at_level(ffill, level, x, valid)
-    return _prepare_ffill(x, valid).run()
+    return FILL.run(x) if valid is None else _prepare_ffill(x, valid).run()
 
 
 def _prepare_ffill(x: B, valid: Batch | Shaped | None) -> Call[B]:
     """Make the `Call` of `ffill`."""
+    if valid is None:
+        return FILL.prepare(x)
     own, result, gradient = operand(x)
-    structure, name, width = own._structure, name_of(own), math.prod(own.item_shape)
+    structure = own._structure
     marks = marks_beside(valid, own, flat_layout(structure, (), own._dtype), "valid")
-    whole = marks is not NO_MARKS
-    fills = whole or name.startswith(("float", "bfloat"))
-    kept = library_of(marks).copy(marks) if whole else marks
-    shape = without_data(own)
+    kept = library_of(marks).copy(marks)
 
     def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-        if not fills or not structure.rows or not width:
+        if not structure.rows or not math.prod(z.item_shape):
             return z, lambda dy: dy
-        if not whole and not back:
-            return _filled(z), None
         places = _places(z, kept)
-        if whole or width == 1:
-            y = pick(z, places, structure)
-            return y, pullback_of(z, places, structure) if back else None
-        flat = _by_number(z)
-        y = convert_like(_of_numbers(pick(flat, places, flat._structure), shape), shape)
-        if not back:
-            return y, None
-        gather = pullback_of(flat, places, flat._structure)
-        return y, lambda dy: restored(_of_numbers(gather(_by_number(dy)), shape), shape)
+        return pick(z, places, structure), pullback_of(z, places, structure) if back else None
 
     return Call(own, rule, result, gradient)
 
