@@ -203,7 +203,7 @@ PYTHONS ?= $(shell for minor in 11 12 13 14; do \
 # --- nightly ---------------------------------------------------------------------------------------------------------
 
 # What takes hours, all of it even where a part fails; each part alone is `make nightly-PART`.
-PARTS = simulator bounds long long-bridges sanitizer address pythons oldest newest torch thinc jax wheel coverage
+PARTS = simulator bounds long long-bridges sanitizer address pure pythons oldest newest torch thinc jax wheel coverage
 nightly:
 	$(MAKE) --keep-going $(PARTS:%=nightly-%)
 
@@ -227,13 +227,20 @@ nightly-long-bridges: .venv-bridges/test.stamp machine-code
 nightly-sanitizer: .venv/test.stamp machine-code
 	SEQFORMATS_HYPOTHESIS=nightly $(COMPILED) .venv/bin/python -m $(PYTEST) tests/launch/test_hazards.py
 
-# The extension with checks of addresses and of undefined behaviour (gcc's), in its own tests; then as it was.
-nightly-address: .venv/test.stamp
+# The extension with checks of addresses and of undefined behaviour (gcc's), in its own tests; then as it was.  Before a
+# build it goes, since a process that has not loaded gcc's library before all others cannot load it.
+nightly-address: .venv/test.stamp machine-code
+	rm -f src/seqformats/core/fast.abi3.so
 	CFLAGS='-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1' .venv/bin/python -m seqformats.core.build
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(COMPILED) \
-		.venv/bin/python -m pytest -m '$(ALONE)' tests/core tests/converters; \
+		.venv/bin/python -m pytest --capture=sys -m '$(ALONE)' tests/core tests/converters; \
 		status=$$?; rm src/seqformats/core/fast.abi3.so; .venv/bin/python -m seqformats.core.build; exit $$status
+
+# The compiled pass on the wheel of Python alone, for which every kernel is compiled where it is first used.
+nightly-pure:
+	rm -rf .venv-nightly/pure
+	SEQFORMATS_SHIP=0 $(MAKE) nightly-releases NAME=pure INSTALL= EXTRA='[test]' RELEASES= MARKED='$(ALONE)'
 
 # The compiled pass with each Python that is here.
 nightly-pythons:
@@ -264,13 +271,14 @@ nightly-jax:
 	$(MAKE) nightly-releases NAME=jax-newest EXTRA='[jax-tests]' RELEASES= CONSTRAINTS=/dev/null MARKED=jax
 
 # An environment of some releases, and the tests there; NAME, EXTRA, RELEASES, MARKED say which.
+INSTALL = --editable
 .PHONY: nightly-releases $(PARTS:%=nightly-%)
 nightly-releases: .venv-nightly/$(NAME)/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/nightly/$(NAME)" .venv-nightly/$(NAME)/bin/python -m $(PYTEST) -m '$(MARKED)'
 .venv-nightly/$(NAME)/test.stamp: $(MADE_OF)
 	$(new_environment)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(RELEASES),,--constraint '$(CONSTRAINTS)') \
-		--editable '.$(EXTRA)' $(foreach one,$(RELEASES),'$(one)')
+		$(INSTALL) '.$(EXTRA)' $(foreach one,$(RELEASES),'$(one)')
 	@touch $@
 
 # The coverage of all of src/: peers and bridges are measured too, which takes half as long again.

@@ -63,7 +63,8 @@ cdef bint look_anywhere(object x, Array* a, bint in_graph, bint adopted) except 
         a.tensor, a.device.device_type, a.device.device_id = False, CPU, 0
         a.data = cnp.PyArray_BYTES(array)
         a.ndim = cnp.PyArray_NDIM(array)
-        memcpy(a.shape, cnp.PyArray_DIMS(array), a.ndim * sizeof(int64_t))
+        if a.ndim:                       # else there are no lengths of axes, nor an address for memcpy
+            memcpy(a.shape, cnp.PyArray_DIMS(array), a.ndim * sizeof(int64_t))
         a.dtype = <PyObject*>cnp.PyArray_DESCR(array)
         a.itemsize = cnp.PyArray_ITEMSIZE(array)
         return a.itemsize != 0 and not PyDataType_REFCHK(<PyArray_Descr*>a.dtype)

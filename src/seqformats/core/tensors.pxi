@@ -121,7 +121,8 @@ cdef bint look_at_tensor(object x, Array* a, bint in_graph, bint adopted) except
         return False
     a.device = t.device
     a.tensor, a.ndim, a.data, a.itemsize = True, t.ndim, <char*>t.data + t.byte_offset, t.dtype.bits >> 3
-    memcpy(a.shape, t.shape, t.ndim * sizeof(int64_t))
+    if t.ndim:
+        memcpy(a.shape, t.shape, t.ndim * sizeof(int64_t))
     a.dtype, a.kind = PyList_GET_ITEM(_dtypes, k), t.dtype
     return True
 
