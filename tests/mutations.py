@@ -95,7 +95,7 @@ MUTATIONS = [
         "ties on a GPU",
         "kernel",
         "kernels/argmax_rows.py",
-        " or (places[other] < places[own] and not p.beyond(a, b, least)):",
+        " or (places[other] < places[slot] and not p.beyond(a, b, least)):",
         ":",
         ("launch/test_cuda.py::test_the_first_of_equal_items_as_it_is_compiled", "operations/test_order.py"),
     ),

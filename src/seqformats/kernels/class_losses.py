@@ -97,14 +97,7 @@ def cuda(
                 top = max(top, x[begin + k])
                 k += threads
             parts[me] = top
-            gpu.syncthreads()
-            half = threads >> 1
-            while half > 0:
-                if me < half:
-                    parts[me] = max(parts[me], parts[me + half])
-                gpu.syncthreads()
-                half >>= 1
-            top = parts[0]
+            top = p.block_max(parts, me, threads)
             gpu.syncthreads()
             total = x.dtype.type(0)
             apart = x.dtype.type(0)
@@ -124,26 +117,12 @@ def cuda(
                     total = x.dtype.type(0)
                     apart = x.dtype.type(0)
             parts[me] = blocks + p.wide(total)
-            gpu.syncthreads()
-            half = threads >> 1
-            while half > 0:
-                if me < half:
-                    parts[me] += parts[me + half]
-                gpu.syncthreads()
-                half >>= 1
-            log = p.ln(parts[0])
+            log = p.ln(p.block_sum(parts, me, threads))
             gpu.syncthreads()
             loss = (top - x[begin + y[r]]) + log
             if smoothing != 0:
                 parts[me] = distances + p.wide(apart)
-                gpu.syncthreads()
-                half = threads >> 1
-                while half > 0:
-                    if me < half:
-                        parts[me] += parts[me + half]
-                    gpu.syncthreads()
-                    half >>= 1
-                loss = own * loss + (share * parts[0] + smoothing * log)
+                loss = own * loss + (share * p.block_sum(parts, me, threads) + smoothing * log)
                 gpu.syncthreads()
             if me == 0:
                 kept[2 * r] = top

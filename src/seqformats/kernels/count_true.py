@@ -27,13 +27,7 @@ def cuda(x: Array, out: Array, width: int) -> None:
             if x[i * width + k] != 0:
                 count += 1
         sums[me] = count
-        gpu.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if me < half:
-                sums[me] += sums[me + half]
-            gpu.syncthreads()
-            half >>= 1
+        p.block_sum(sums, me, threads)
         if me == 0:
             out[i] = sums[0]
         gpu.syncthreads()  # before the memory is used again

@@ -158,14 +158,7 @@ def summed(parts: Array, value: float) -> Any:
     """The sum of the values of all threads, which all come here."""
     me = gpu.threadIdx.x
     parts[me] = value
-    gpu.syncthreads()
-    half = gpu.blockDim.x >> 1
-    while half > 0:
-        if me < half:
-            parts[me] += parts[me + half]
-        gpu.syncthreads()
-        half >>= 1
-    total = parts[0]
+    total = p.block_sum(parts, me, gpu.blockDim.x)
     gpu.syncthreads()
     return total
 

@@ -49,14 +49,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
             top = max(top, out[place])
             k += threads
         parts[me] = top
-        gpu.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if me < half:
-                parts[me] = max(parts[me], parts[me + half])
-            gpu.syncthreads()
-            half >>= 1
-        top = parts[0]
+        top = p.block_max(parts, me, threads)
         gpu.syncthreads()
         empty = math.isinf(top) and top < 0
         if empty:
@@ -73,13 +66,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
                 blocks += p.wide(total)
                 total = x.dtype.type(0)
         parts[me] = blocks + p.wide(total)
-        gpu.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if me < half:
-                parts[me] += parts[me + half]
-            gpu.syncthreads()
-            half >>= 1
+        p.block_sum(parts, me, threads)
         log = x.dtype.type(0)
         if not empty:
             log = p.ln(parts[0])

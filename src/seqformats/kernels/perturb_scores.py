@@ -77,13 +77,7 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
             elif x[place] > none:
                 out[place] = noisy(x[place], running[r], hashes[r], token)
                 parts[me] = max(parts[me], out[place])
-        gpu.syncthreads()
-        half = gpu.blockDim.x >> 1
-        while half > 0:
-            if me < half:
-                parts[me] = max(parts[me], parts[me + half])
-            gpu.syncthreads()
-            half >>= 1
+        p.block_max(parts, me, gpu.blockDim.x)
         for token in range(me, width, gpu.blockDim.x):
             place = r * width + token
             if out[place] > none:

@@ -104,6 +104,8 @@ from .common import (
     worth,
 )
 from .device import (
+    block_max,
+    block_sum,
     columns_of_grid,
     find,
     first_column,

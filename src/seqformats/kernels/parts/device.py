@@ -56,6 +56,32 @@ def columns_of_grid() -> Any:
 
 
 @plain_on_cuda
+def block_sum(parts: Array, me: int, threads: int) -> Any:
+    """The sum of what the threads of a block have put into `parts`, in pairs; threads lie along x."""
+    gpu.syncthreads()
+    half = threads >> 1
+    while half > 0:
+        if me < half:
+            parts[me] += parts[me + half]
+        gpu.syncthreads()
+        half >>= 1
+    return parts[0]
+
+
+@plain_on_cuda
+def block_max(parts: Array, me: int, threads: int) -> Any:
+    """The largest of what the threads of a block have put into `parts`; NaN is lost."""
+    gpu.syncthreads()
+    half = threads >> 1
+    while half > 0:
+        if me < half:
+            parts[me] = max(parts[me], parts[me + half])
+        gpu.syncthreads()
+        half >>= 1
+    return parts[0]
+
+
+@plain_on_cuda
 def run_on(cum: Integers, run: int, r: int) -> Any:
     """The run that holds row r, which is not before `run`."""
     while cum[run + 1] <= r:
@@ -136,6 +162,8 @@ SHARED = {
     for function in (
         first_of_line,
         word_of_line,
+        block_max,
+        block_sum,
         first_column,
         first_of_block,
         columns_of_grid,
