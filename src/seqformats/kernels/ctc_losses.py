@@ -14,11 +14,12 @@ gradient with respect to a log-probability is minus the probability that a path 
 frame, and with respect to a logit the softmax less that.
 
 On the CPU the sums are of probabilities, in float64 and eight places at a time.  Behind each frame all are multiplied
-by a power of two, which rounds nothing (L. R. Rabiner (1989), "A Tutorial on Hidden Markov Models", V.A), and only the
-places are visited from which and to which a path leads.  What falls below 1e-308 of all places together is lost.  That
-matters only where the sum over all places of the probabilities before and behind a frame, d, is small: what is lost at
-that frame is below the number of places times 1e-308 / d.  If a d is below 1e-200, the sequence is done again with
-logarithms, as on CUDA, where the threads of a block share the places of a sequence.
+by a power of two, which rounds nothing (L. R. Rabiner (1989), "A Tutorial on Hidden Markov Models", V.A); the sum of
+the frame before says which, so that none waits for its own.  Only the places are visited from which and to which a path
+leads.  What falls below 1e-308 of all places together is lost.  That matters only where the sum over all places of the
+probabilities before and behind a frame, d, is small: what is lost at that frame is below the number of places times
+1e-308 / d.  If a d is below 1e-200, the sequence is done again with logarithms, as on CUDA, where the threads of a
+block share the places of a sequence.
 """
 
 import math
