@@ -180,7 +180,7 @@ def differentiable(x: Tensor) -> bool:
 
 
 def like(x: Tensor) -> tuple[Any, ...]:
-    """What a gradient has of the tensor that it is for."""
+    """Give the shape and dtype, which a gradient shares."""
     return x.shape, x.dtype
 
 
