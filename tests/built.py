@@ -72,7 +72,7 @@ def is_current():
     from seqformats.native import code
 
     has_extension = build.why_not() or (extension is not None and build.sources() == extension.SOURCES)
-    return bool(has_extension) and not code.why_not_shipped() and not code.outdated()
+    return bool(has_extension) and not code.why_not_shipped() and not code.list_outdated()
 
 
 def put_beside(wheel, package):

@@ -85,7 +85,7 @@ def assert_chosen(library, query):
         np.testing.assert_array_equal(found.counts, wanted.counts)
         if (wanted.counts < 0).any():
             found, wanted = (x._replace(counts=np.maximum(x.counts, 0)) for x in (found, wanted))
-        best, others = candidates.used(found), candidates.used(wanted)
+        best, others = candidates.find_used(found), candidates.find_used(wanted)
         values, ids, of = found.values[best], found.ids[best], best // found.places
         np.testing.assert_allclose(values, wanted.values[others], rtol=1e-5, atol=5e-5)
         assert (np.lexsort((ids, -values, of)) == np.arange(ids.size)).all(), "the best come first"

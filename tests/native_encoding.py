@@ -10,7 +10,7 @@ import numpy as np
 
 import seqformats as sf
 from seqformats.arrays import Array, adopt
-from seqformats.converters.layouts import at_least, enter
+from seqformats.converters.layouts import check_at_least, enter
 from seqformats.formats import NATIVE
 from seqformats.formats.encoding import Encoding, no_state, with_axes
 from seqformats.formats.structure import Structure, integers, whole
@@ -60,12 +60,12 @@ class Strided(Encoding):
     @classmethod
     def _room(cls, structure, capacity=None):
         longest = structure.longest
-        capacity = longest if capacity is None else at_least(capacity, "capacity", longest)
+        capacity = longest if capacity is None else check_at_least(capacity, "capacity", longest)
         gaps = structure.offsets, structure.n, capacity, 0
         return (structure.n * capacity,), structure.in_rooms(capacity, "right"), gaps
 
     @classmethod
-    def _sealed(cls, data, structure, capacity=None):
+    def _freeze(cls, data, structure, capacity=None):
         capacity = structure.longest if capacity is None else capacity
         return object.__new__(cls)._fill(data, structure.in_order(), capacity)
 
@@ -73,12 +73,12 @@ class Strided(Encoding):
         return self._structure.rows < self._shape[0]
 
     def _with_data(self, data):
-        return self._sealed(data, self._structure, self.capacity)
+        return self._freeze(data, self._structure, self.capacity)
 
-    def _chosen(self, where):
+    def _choose(self, where):
         library, capacity = self._look(), self.capacity
         rows = (where[:, None] * capacity + np.arange(capacity)).reshape(-1)
-        return self._sealed(library.take(self.data, rows, 0), Structure.of_lengths(self.lengths[where]), capacity)
+        return self._freeze(library.take(self.data, rows, 0), Structure.of_lengths(self.lengths[where]), capacity)
 
 
 def register():

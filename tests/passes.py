@@ -124,7 +124,7 @@ def shipped_anyway(names):
     """Of files of machine code, those whose code lies compiled beside the sources."""
     from seqformats.native import code, store
 
-    if code.interpreted() or code.why_not_shipped():
+    if code.is_interpreted() or code.why_not_shipped():
         return []
     texts = [line.partition("\t")[0] for line in code._bundle()._table.splitlines() if line]
     shipped = {store._file(text, "").removesuffix(store._ENDING) for text in texts}

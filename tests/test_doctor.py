@@ -82,11 +82,11 @@ def test_a_folder_is_counted(tmp_path, monkeypatch):
 @pytest.mark.passes("compiled", reason="it is about machine code")
 def test_machine_code(monkeypatch):
     monkeypatch.setattr(code, "why_not_shipped", lambda: "")
-    monkeypatch.setattr(code, "outdated", list)
+    monkeypatch.setattr(code, "list_outdated", list)
     monkeypatch.setattr(code, "damage", str)
     assert check("machine code").state == "ok"
     assert check("shipped code").state == "ok"
-    monkeypatch.setattr(code, "outdated", lambda: ["copy_blocks", "sum_rows", "max_rows", "pad_blocks"])
+    monkeypatch.setattr(code, "list_outdated", lambda: ["copy_blocks", "sum_rows", "max_rows", "pad_blocks"])
     found = check("shipped code")
     assert found.state == "problem"
     assert "4 kernels" in found.text
@@ -139,7 +139,7 @@ def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
     bundle = Shipped.open(tmp_path, "x86-64-v3")
     monkeypatch.setattr(code, "why_not_shipped", lambda: "")
     monkeypatch.setattr(code, "_bundle", lambda: bundle)
-    found = code.outdated()
+    found = code.list_outdated()
     assert "sum_rows" not in found
     assert "max_rows" in found
     assert "copy_blocks" in found

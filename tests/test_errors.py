@@ -320,12 +320,12 @@ SENTENCES = [
     (
         lambda: sf.Prune(relative=10**400),
         sf.ConversionError,
-        f"relative must be above 0 and at most 1, not {errors.said(10**400)}",
+        f"relative must be above 0 and at most 1, not {errors.quote(10**400)}",
     ),
     (
         lambda: sf.RepetitionPenalty(-(10**400)),
         sf.ConversionError,
-        f"penalty must be above 0, and between 1e-30 and 1e30, not {errors.said(-(10**400))}",
+        f"penalty must be above 0, and between 1e-30 and 1e30, not {errors.quote(-(10**400))}",
     ),
     (
         lambda: sf.DiverseGroups(2, 1e308),

@@ -377,18 +377,18 @@ def test_what_is_in_use_comes_back():
 
 
 def test_a_message_repeats_the_beginning_of_what_was_given():
-    assert errors.said("right") == "'right'"
-    assert errors.said(10**5000) == "an int of 16610 bits"
-    assert errors.said(itself()) == "[[[[[[[...]]]]]]]"
-    assert errors.said(np.array([None, {}])) == "an array of shape (2,) of objects"
-    assert len(errors.said(list(range(10**6)))) < 100
-    assert len(errors.said("x" * 10**6)) < 200
+    assert errors.quote("right") == "'right'"
+    assert errors.quote(10**5000) == "an int of 16610 bits"
+    assert errors.quote(itself()) == "[[[[[[[...]]]]]]]"
+    assert errors.quote(np.array([None, {}])) == "an array of shape (2,) of objects"
+    assert len(errors.quote(list(range(10**6)))) < 100
+    assert len(errors.quote("x" * 10**6)) < 200
 
     class Silent:
         def __repr__(self):
             raise KeyError("no words")
 
-    assert "Silent" in errors.said(Silent())
+    assert "Silent" in errors.quote(Silent())
 
 
 def test_other_errors_of_a_library_stay_as_they_are():
@@ -399,6 +399,6 @@ def test_other_errors_of_a_library_stay_as_they_are():
         raise Lost("the device is gone")
 
     with pytest.raises(Lost, match="gone"):
-        limits.allocated(make, (3, 0), None, None)
+        limits.allocate(make, (3, 0), None, None)
     with pytest.raises(errors.OutOfMemory):
-        limits.allocated(make, (2**62, 0), None, None)
+        limits.allocate(make, (2**62, 0), None, None)

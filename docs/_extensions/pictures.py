@@ -23,13 +23,13 @@ class Batch(SphinxDirective):
 
     has_content = True
 
-    def drawn(self, source, names):
+    def draw(self, source, names):
         return value_of(source, names)._repr_html_()
 
     def run(self):
         source = "\n".join(self.content)
         names = self.env.temp_data.setdefault("pictures", {})
-        picture = self.drawn(source, names)
+        picture = self.draw(source, names)
         code = nodes.literal_block(source, source, language="python")
         return [code, nodes.raw("", f'<div class="batch">{picture}</div>', format="html")]
 
@@ -60,7 +60,7 @@ def svg_of(source, names):
 class Plot(Batch):
     """The same of code that ends with axes."""
 
-    def drawn(self, source, names):
+    def draw(self, source, names):
         return svg_of(source, names)
 
 

@@ -8,7 +8,7 @@ import sys as _sys
 from . import hints as _hints
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .errors import no_attribute as _no_attribute
-from .later import imported as _imported
+from .later import import_now as _imported
 from .names import AT_ONCE as _AT_ONCE
 from .names import MODULES as _MODULES
 from .names import NAMES as _NAMES

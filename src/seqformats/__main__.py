@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import seqformats
 from seqformats import health, registry
-from seqformats.errors import needed
+from seqformats.errors import import_extra
 from seqformats.launch.kernel import kernel
 from seqformats.native import code, store
 
@@ -91,7 +91,7 @@ def _bench(options: argparse.Namespace) -> int:
     how = {name: getattr(options, name) for name in ("batch", "width", "rounds", "seed")}
     try:
         if options.picture is not None:
-            needed("matplotlib", "plot")
+            import_extra("matplotlib", "plot")
         found = race.report(files.lengths_in(options.like, options.column), **how)
         sys.stdout.write(f"{found.text}\n")
         if options.picture is not None:

@@ -19,8 +19,8 @@ from .errors import (
     NULLS,
     SHAPE,
     SeqFormatError,
-    needed,
-    said,
+    import_extra,
+    quote,
 )
 from .formats import LoD, Pairs, Ragged
 from .operations.annotations import Batch
@@ -75,9 +75,9 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     [[2, 1], [2, 2, 2]]
     """
     if not isinstance(missing, str) or missing not in ("raise", "empty"):
-        raise KIND(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise KIND(f'missing must be "raise" or "empty", not {quote(missing)}')
     if isinstance(items, str) and items != "raise":
-        raise KIND(f'items must be "raise" or a number, not {said(items)}')
+        raise KIND(f'items must be "raise" or a number, not {quote(items)}')
     node = _layout_of(x)
     _check_plain(node)
     levels: list[Array] = []
@@ -124,7 +124,7 @@ def to_awkward(x: Batch) -> Any:
     >>> sf.to_awkward([[[1, 2], [3]], []]).tolist()
     [[[1, 2], [3]], []]
     """
-    ak = needed("awkward", "awkward")
+    ak = import_extra("awkward", "awkward")
     if isinstance(x, Pairs):
         raise BATCH("to_awkward takes one batch, and no Pairs; give its members one by one")
     whole: Any = convert(x, LoD)
@@ -142,7 +142,7 @@ def to_awkward(x: Batch) -> Any:
 
 def _layout_of(x: object) -> Content:
     """The outermost node of an array on the CPU."""
-    ak = needed("awkward", "awkward")
+    ak = import_extra("awkward", "awkward")
     if not isinstance(x, (ak.Array, ak.contents.Content)):
         raise KIND(f"from_awkward takes an awkward.Array, not {type(x).__name__}; sf.convert takes lists and arrays")
     backend = ak.backend(x)
@@ -155,7 +155,7 @@ def _check_plain(node: Content) -> None:
     """TypeError for records and unions, which have no one dtype."""
     while not (node.is_numpy or node.is_unknown):
         if node.is_record:
-            names = [said(name) for name in node.fields[:8]]
+            names = [quote(name) for name in node.fields[:8]]
             known = f"the fields {', '.join(names)}" if names else "no fields"
             example = f"; take one of them, x[{names[0]}]" if names else ""
             raise ITEMS(f"the array holds records with {known}, which are no batch of one dtype{example}")
@@ -178,7 +178,7 @@ def _level(node: Content, missing: str, level: int) -> tuple[Array, Content]:
     """The offsets of the lists of a node, and what they hold, from the first of them to the last."""
     index = None
     if node.is_option:
-        index = _given(node, missing, level)
+        index = _find_places(node, missing, level)
         node = node.to_IndexedOptionArray64().content
     elif node.is_indexed:
         node = node.project()
@@ -202,7 +202,7 @@ def _level(node: Content, missing: str, level: int) -> tuple[Array, Content]:
     return _in_order(starts, stops, node if node.is_unknown else node.content)
 
 
-def _given(node: Content, missing: str, level: int) -> Array:
+def _find_places(node: Content, missing: str, level: int) -> Array:
     """The places of what this node holds, negative for None."""
     index = np.asarray(node.to_IndexedOptionArray64().index.data)
     absent = np.flatnonzero(index < 0)
@@ -223,7 +223,7 @@ def _put(values: Array, there: Array) -> Array:
 
 def _in_order(starts: Array, stops: Array, content: Content) -> tuple[Array, Content]:
     """Lists one after the other: a part of the content where they lie so, else a copy in their order."""
-    ak = needed("awkward", "awkward")
+    ak = import_extra("awkward", "awkward")
     lengths = stops[: starts.size] - starts
     full = lengths > 0
     if lengths.size and (lengths.min() < 0 or starts[full].min(initial=0) < 0):
@@ -246,7 +246,7 @@ def _items(node: Content, fill: object) -> Array:
         found: Array = np.asarray(node.data)
         return found
     if node.is_option:
-        return _filled(_items(node.project(), fill), node.mask_as_bool(valid_when=True), fill)
+        return _fill_missing(_items(node.project(), fill), node.mask_as_bool(valid_when=True), fill)
     if node.is_indexed:
         return _items(node.project(), fill)
     inner = _items(node.content[: node.length * node.size], fill)
@@ -254,7 +254,7 @@ def _items(node: Content, fill: object) -> Array:
     return reshaped
 
 
-def _filled(given: Array, valid: Array, fill: object) -> Array:
+def _fill_missing(given: Array, valid: Array, fill: object) -> Array:
     """Items where they are valid, and `fill` elsewhere."""
     absent = int(valid.size - given.shape[0])
     if not absent:

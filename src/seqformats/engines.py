@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrow.job import Function, Job, Shapes, check_name, column_of, found, job_of, single
-from .errors import COLUMNS, KIND, SeqFormatError, needed, said
+from .arrow.job import Function, Job, Shapes, check_name, column_of, find_column, job_of, single
+from .errors import COLUMNS, KIND, SeqFormatError, import_extra, quote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,13 +97,13 @@ def ray(
     >>> pool(pa.table({"tokens": [[1, 2], [], [3]]})).to_pydict()
     {'tokens': [[1, 2], [], [3]], 'sum': [3, 0, 3]}
     """
-    needed("ray", "ray")
+    import_extra("ray", "ray")
     job = job_of(fn, columns, keep, missing=missing, items=items, shapes=shapes)
 
-    def mapped(table: pa.Table) -> pa.Table:
+    def map_rows(table: pa.Table) -> pa.Table:
         return job.table(table, _tensor)
 
-    return job.named(mapped)
+    return job.rename(map_rows)
 
 
 def _tensor(values: Any) -> Any:
@@ -166,23 +166,23 @@ def spark(
     >>> sf.engines.spark(sf.reverse, "tokens", schema).__name__
     'reverse'
     """
-    needed("pyspark", "spark")
+    import_extra("pyspark", "spark")
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType):
-        raise KIND(f"schema must be a StructType or its words, such as 'id long, x array<float>', not {said(schema)}")
+        raise KIND(f"schema must be a StructType or its words, such as 'id long, x array<float>', not {quote(schema)}")
     types = to_arrow_schema(parsed)
     job = job_of(fn, columns, missing=missing, items=items, shapes=shapes)
 
-    def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def map_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
             yield from _in_schema(job, pa.Table.from_batches([batch]), types).to_batches()
 
-    return job.named(mapped)
+    return job.rename(map_rows)
 
 
 def _in_schema(job: Job, table: pa.Table, types: pa.Schema) -> pa.Table:
@@ -193,7 +193,7 @@ def _in_schema(job: Job, table: pa.Table, types: pa.Schema) -> pa.Table:
     made = dataclasses.replace(job, keep=tuple(stay)).over(table)
     columns = []
     for field in types:
-        column = found(made, field.name)
+        column = find_column(made, field.name)
         try:
             columns.append(column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -248,10 +248,10 @@ def dask(
     >>> sf.engines.dask(lambda tokens: {"sum": sf.reduce_sum(tokens)}, ["tokens"])(frame)["sum"].tolist()
     [3, 3]
     """
-    needed("dask", "dask")
+    import_extra("dask", "dask")
     job = job_of(fn, columns, keep, missing=missing, items=items, shapes=shapes)
 
-    def mapped(frame: pd.DataFrame) -> pd.DataFrame:
+    def map_rows(frame: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd
         import pyarrow as pa
 
@@ -264,7 +264,7 @@ def dask(
         arrays = {name: pd.arrays.ArrowExtensionArray(column_of(column)) for name, column in made.items()}
         return pd.DataFrame({name: frame[name] for name in kept} | arrays, index=index)
 
-    return job.named(mapped)
+    return job.rename(map_rows)
 
 
 def polars(
@@ -312,10 +312,10 @@ def polars(
     >>> frame.pipe(sf.engines.polars(lambda tokens: {"sum": sf.reduce_sum(tokens)}, ["tokens"]))["sum"].to_list()
     [3, 0, 3]
     """
-    needed("polars", "polars")
+    import_extra("polars", "polars")
     job = job_of(fn, columns, keep, missing=missing, items=items, shapes=shapes)
 
-    def mapped(given: pl.DataFrame | pl.Series | Sequence[pl.Series]) -> pl.DataFrame | pl.Series:
+    def map_rows(given: pl.DataFrame | pl.Series | Sequence[pl.Series]) -> pl.DataFrame | pl.Series:
         import polars as pl
 
         if isinstance(given, pl.DataFrame):
@@ -330,7 +330,7 @@ def polars(
         column = single(job, [one.to_arrow() for one in series])
         return pl.Series(series[0].name, pl.from_arrow(column))
 
-    return job.named(mapped)
+    return job.rename(map_rows)
 
 
 def duckdb(
@@ -386,10 +386,10 @@ def duckdb(
     >>> connection.sql("select total(tokens) from corpus").fetchall()
     [(3,), (0,), (3,)]
     """
-    needed("duckdb", "duckdb")
+    import_extra("duckdb", "duckdb")
     job = job_of(fn, columns, missing=missing, items=items, shapes=shapes)
 
-    def mapped(*given: Any) -> Any:
+    def map_rows(*given: Any) -> Any:
         try:
             return single(job, given)
         except Exception as error:  # DuckDB shows the words of an error, and not its notes
@@ -397,8 +397,8 @@ def duckdb(
 
     # DuckDB asks how many arguments there are
     places = [inspect.Parameter(f"column_{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(job.columns))]
-    mapped.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
-    return job.named(mapped)
+    map_rows.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+    return job.rename(map_rows)
 
 
 def _notes(error: Exception) -> list[str]:

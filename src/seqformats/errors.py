@@ -152,7 +152,7 @@ class _Words(reprlib.Repr):
 _words = _Words()
 
 
-def said(value: object) -> str:
+def quote(value: object) -> str:
     """Format a value for a message: not all of it where that is long, or has no end."""
     try:
         return _words.repr(value)
@@ -160,7 +160,7 @@ def said(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
-def needed(module: str, extra: str) -> ModuleType:
+def import_extra(module: str, extra: str) -> ModuleType:
     """A library that may be absent, imported now; ModuleNotFoundError with what installs it where it is."""
     try:
         return importlib.import_module(module)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import core
-from .errors import KIND, DeviceError, said
+from .errors import KIND, DeviceError, quote
 from .formats import Ragged
-from .later import imported
+from .later import import_now
 from .launch.threads import num_threads
 from .native import code, cpu, cubins, store
 from .native.loading import check_memory
@@ -130,12 +130,12 @@ def doctor(*, cuda: bool = False) -> Diagnosis:
     []
     """
     if not isinstance(cuda, bool):
-        raise KIND(f"cuda must be True or False, not {said(cuda)}")
+        raise KIND(f"cuda must be True or False, not {quote(cuda)}")
     checks = (
         _versions(),
         _code(),
         _cpu(),
-        *_outdated(),
+        *_check_outdated(),
         _cache(),
         _extension(),
         _threads(),
@@ -198,7 +198,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _code() -> Check:
     told, reason = code.whence(), code.why_not_shipped()
-    if code.interpreted():
+    if code.is_interpreted():
         return Check("machine code", NOTE, told, "unset it: interpreted kernels are a hundred times slower")
     try:
         check_memory()
@@ -224,11 +224,11 @@ def _cpu() -> Check:
     return Check("CPU", OK, f"{machine}, {level}")
 
 
-def _outdated() -> Iterator[Check]:
+def _check_outdated() -> Iterator[Check]:
     """Check that shipped code was made of these sources; nothing is said where none is in use."""
     if code.why_not_shipped() or not code.in_use():
         return
-    names, advice = code.outdated(), "pip install --force-reinstall seqformats"
+    names, advice = code.list_outdated(), "pip install --force-reinstall seqformats"
     if damage := code.damage():
         yield Check("shipped code", PROBLEM, damage, advice)
     elif names:
@@ -279,7 +279,7 @@ def _extension() -> Check:
     advice = "install a C compiler, and seqformats again: small batches will be quicker"
     if core.extension is None:
         return Check("extension", NOTE, "not built here; Python does what it would do", advice)
-    built = imported(".core.build", __package__)
+    built = import_now(".core.build", __package__)
     if built.has_sources() and built.sources() != core.extension.SOURCES:
         return Check("extension", PROBLEM, "built of other sources", "pip install --editable . builds it anew")
     return Check("extension", OK, f"in use, {Path(core.extension.__file__).name}")
@@ -300,7 +300,7 @@ def _threads() -> Check:
 def gpus() -> str:
     """The GPUs by name, or why there are none; this loads the package for CUDA."""
     try:
-        devices = imported(".launch.cuda", __package__).devices
+        devices = import_now(".launch.cuda", __package__).devices
     except Exception as error:  # whatever a CUDA package without a driver raises
         return f"none ({error})"
     return ", ".join(devices()) or "none"
@@ -327,7 +327,7 @@ def _gpus(touch: bool) -> Check:
     if found.startswith("none"):
         state = PROBLEM if driver else NOTE
         return Check("GPUs", state, found, "install the driver of the GPU, or one that this numba-cuda supports")
-    return _moved(found)
+    return _check_gpu(found)
 
 
 def _driver() -> str:
@@ -338,12 +338,12 @@ def _driver() -> str:
     return told[0] if told else ""
 
 
-def _moved(found: str) -> Check:
+def _check_gpu(found: str) -> Check:
     """A batch to the GPU, reduced there, and back."""
     import numpy as np
 
-    to_device = imported(".operations.library", __package__).to_device
-    reduce_sum = imported(".operations.reduce", __package__).reduce_sum
+    to_device = import_now(".operations.library", __package__).to_device
+    reduce_sum = import_now(".operations.reduce", __package__).reduce_sum
     try:
         x = to_device(Ragged(np.arange(5, dtype=np.float32), [2, 0, 3]), "cuda")
         there: Any = reduce_sum(x)

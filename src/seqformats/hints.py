@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .later import imported
+from .later import import_now
 
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
@@ -141,7 +141,7 @@ def for_batch(x: object) -> str:
 
 def near(name: object, known: Iterable[str]) -> str:
     """The name that is meant by a misspelt one, as the end of an error's sentence; "" where none is near."""
-    difflib = imported("difflib", None)  # for errors alone
+    difflib = import_now("difflib", None)  # for errors alone
 
     by_lower = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower(), by_lower, 1) if isinstance(name, str) and len(name) < 100 else []
@@ -163,7 +163,7 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
 
 def look_up(module: str, name: str, known: Iterable[str]) -> Any:
     """Return what a renamed public name is called now, with a DeprecationWarning; AttributeError for other names."""
-    found: str | None = imported(".aliases", __package__).RENAMED.get(f"{module}.{name}")
+    found: str | None = import_now(".aliases", __package__).RENAMED.get(f"{module}.{name}")
     if found is None:
         # With a name of its own, or Python would look for a near one too.
         raise AttributeError(f"module {module!r} has no attribute {name!r}{for_attribute(name, known)}", name=name)
@@ -191,7 +191,7 @@ def of_ufunc(name: str, method: str) -> str:
 
 def for_operation(name: str, known: Sequence[str]) -> str:
     """Return the hint for a function that is no operation: the way to a gradient; `known` have one."""
-    difflib = imported("difflib", None)  # for errors alone
+    difflib = import_now("difflib", None)  # for errors alone
 
     found = _alias(name) or f"reduce_{name}"
     near = [found] if found in known else difflib.get_close_matches(name, known, 1)
@@ -203,5 +203,5 @@ def for_operation(name: str, known: Sequence[str]) -> str:
 
 def _alias(name: str) -> str | None:
     """The name of this library for one of another."""
-    found: str | None = imported(".aliases", __package__).name_of(name)  # for errors alone
+    found: str | None = import_now(".aliases", __package__).name_of(name)  # for errors alone
     return found

@@ -23,7 +23,7 @@ loading = threading.RLock()
 """Held while a part of this package is imported and while a kernel is called for the first time."""
 
 
-def imported(name: str, package: str | None) -> ModuleType:
+def import_now(name: str, package: str | None) -> ModuleType:
     """A module of this package, relative to `package`, or of Python, imported now if nobody has needed it yet."""
     with loading:
         return importlib.import_module(name, package)

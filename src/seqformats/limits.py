@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .errors import LEVELS, MEMORY, SeqFormatError, said
+from .errors import LEVELS, MEMORY, SeqFormatError, quote
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -23,13 +23,13 @@ def no_room(shape: Sequence[int], error: Exception) -> Exception:
     if isinstance(error, SeqFormatError):
         return error
     ours = not isinstance(error, RuntimeError) or math.prod([k for k in shape if k]) >= _ADDRESSES
-    return MEMORY(f"no memory can hold shape {said(tuple(shape))}: {error}") if ours else error
+    return MEMORY(f"no memory can hold shape {quote(tuple(shape))}: {error}") if ours else error
 
 
 _ADDRESSES = 1 << 47  # bytes that a process can have
 
 
-def allocated(make: Callable[..., V], shape: Sequence[int], dtype: object, like: object) -> V:
+def allocate(make: Callable[..., V], shape: Sequence[int], dtype: object, like: object) -> V:
     """``make(shape, dtype, like)``, the `empty` or `zeros` of a library; OutOfMemory where there is no room for it."""
     try:
         return make(shape, dtype, like)

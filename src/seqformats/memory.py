@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .errors import RANGE, WHOLE, said
+from .errors import RANGE, WHOLE, quote
 
 # parameters of mallopt(3)
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
@@ -87,7 +87,7 @@ def keep_memory(limit: int | None) -> None:
     >>> sf.keep_memory(None)
     """
     global _limit
-    wanted = 0 if limit is None else _checked(limit)
+    wanted = 0 if limit is None else _check_limit(limit)
     mallopt = _mallopt() if wanted or _limit else None
     if mallopt is None:
         if wanted:
@@ -103,7 +103,7 @@ def keep_memory(limit: int | None) -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _checked(limit: object) -> int:
+def _check_limit(limit: object) -> int:
     """The limit as an int that is not negative."""
     try:
         number = None if isinstance(limit, (bool, np.bool_)) else operator.index(limit)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def _checked(limit: object) -> int:
     if number is None:
         raise WHOLE(f"the memory to keep must be an integer, of bytes, or None, not {type(limit).__name__}")
     if number < 0:
-        raise RANGE(f"the memory to keep must be at least 0 bytes, not {said(limit)}")
+        raise RANGE(f"the memory to keep must be at least 0 bytes, not {quote(limit)}")
     return number
 
 

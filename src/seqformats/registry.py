@@ -12,8 +12,8 @@ from dataclasses import is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from . import core, hints
-from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, said
-from .later import imported
+from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, quote
+from .later import import_now
 from .limits import remember
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ class Route(NamedTuple):
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise OPTION(
-                    f"no option {said(name)} on the way from {label(self.source)} to {label(self.target)}; "
+                    f"no option {quote(name)} on the way from {label(self.source)} to {label(self.target)}; "
                     f"options there: {known}{hints.for_option(name, self.options)}"
                 )
             at = len(self.legs) - 1
@@ -161,7 +161,7 @@ def conversion(
     """
     for kind in (source, target):
         if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
-            raise KIND(f"a conversion goes between dataclass types or list, not {said(kind)}")
+            raise KIND(f"a conversion goes between dataclass types or list, not {quote(kind)}")
 
     def register(function: Function) -> Function:
         everywhere = devices is None and source is not target
@@ -332,7 +332,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
     except (KeyError, TypeError, ValueError):
         own = [operation for operation in gradients() if operation.__module__.partition(".")[0] == __package__]
         known = sorted(operation.__qualname__ for operation in own)
-        name = getattr(operation, "__name__", None) or said(operation)
+        name = getattr(operation, "__name__", None) or quote(operation)
         hint = hints.for_operation(name, known)
         raise NO_GRADIENT(f"{name} has no gradient rule{hint}") from None
 
@@ -343,12 +343,12 @@ def gradients() -> dict[Callable[..., Any], Rule]:
     A module of operations enters its rules when it is loaded, which is when one of its names is first asked for; so
     those that nobody has asked for yet are loaded here.
     """
-    pkgutil = imported("pkgutil", None)  # which takes as long to load as a tenth of this package
+    pkgutil = import_now("pkgutil", None)  # which takes as long to load as a tenth of this package
 
-    imported(".gradients.vjp", __package__)
-    for module in pkgutil.iter_modules(imported(".operations", __package__).__path__):
-        imported(f".operations.{module.name}", __package__)
-    imported(".ctc.loss", __package__)
+    import_now(".gradients.vjp", __package__)
+    for module in pkgutil.iter_modules(import_now(".operations", __package__).__path__):
+        import_now(f".operations.{module.name}", __package__)
+    import_now(".ctc.loss", __package__)
     return dict(_gradients)
 
 
@@ -378,7 +378,7 @@ _PROVIDED_LATER = {
 def service(name: str) -> Callable[..., Any]:
     """A function registered by `provides`."""
     if name not in _services and name in _PROVIDED_LATER:
-        imported(f".{_PROVIDED_LATER[name]}", __package__)
+        import_now(f".{_PROVIDED_LATER[name]}", __package__)
     return _services[name]
 
 

@@ -52,7 +52,7 @@ def _seen_masked(wrapper: Any) -> WrappingMasked:
 # --- the wrappers ----------------------------------------------------------------------------------------------------
 
 
-def _with(name: str, To: type[Encoding], fn: Function | None, options: dict[str, Any], **how: Any) -> Any:
+def _make_wrapper(name: str, To: type[Encoding], fn: Function | None, options: dict[str, Any], **how: Any) -> Any:
     wrapper = TreeWrapper(name, To, options, **how)
     return wrapper.wrap if fn is None else wrapper.wrap(fn)
 
@@ -75,7 +75,7 @@ def with_list(fn: Function | None = None, *, backprop: bool = False, like: Shape
     >>> ends(sf.Ragged(np.arange(5), [2, 3])).data
     array([1, 4])
     """
-    return _with("with_list", List, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_list", List, fn, options, backprop=backprop, like=like)
 
 
 @_seen_as(Ragged)
@@ -98,7 +98,7 @@ def with_ragged(
     >>> double([np.array([1, 2]), np.array([3])])
     [array([2, 4]), array([6])]
     """
-    return _with("with_ragged", Ragged, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_ragged", Ragged, fn, options, backprop=backprop, like=like)
 
 
 @_seen_padded
@@ -153,7 +153,7 @@ def with_padded(
     >>> cumulated(sf.LoD(np.array([1, 2, 3]), [[0, 1, 2], [0, 2, 3]])).to_nested()
     [[[1, 3]], [[3]]]
     """
-    return _with("with_padded", Padded, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_padded", Padded, fn, options, backprop=backprop, like=like)
 
 
 @_seen_as(Packed)
@@ -175,7 +175,7 @@ def with_packed(
     >>> sf.with_packed(lambda x: -x.data)([np.array([1, 2]), np.array([3])])
     [array([-1, -2]), array([-3])]
     """
-    return _with("with_packed", Packed, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_packed", Packed, fn, options, backprop=backprop, like=like)
 
 
 @_seen_masked
@@ -208,7 +208,7 @@ def with_masked(
     >>> model({"ids": [[1, 2], [3]], "weights": [[0.5, 0.5], [2.0]], "label": [0, 1]})
     {'scores': [[0.5, 1.0], [6.0]], 'pooled': array([3, 3])}
     """
-    return _with("with_masked", Masked, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_masked", Masked, fn, options, backprop=backprop, like=like)
 
 
 @_seen_as(LoD)
@@ -228,7 +228,7 @@ def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped
     >>> sf.with_lod(lambda x: x.data + len(x.lod))([[[1, 2], [3]], [[4]]])
     [[[3, 4], [5]], [[6]]]
     """
-    return _with("with_lod", LoD, fn, options, backprop=backprop, like=like)
+    return _make_wrapper("with_lod", LoD, fn, options, backprop=backprop, like=like)
 
 
 @_seen_as_rows
@@ -250,7 +250,7 @@ def with_array(fn: Function | None = None, *, backprop: bool = False, like: Shap
     >>> project(sf.Ragged(np.ones((4, 2)), [1, 3]))
     Ragged(shape (4, 3), float64, cpu, 2 sequences of lengths [1, 3])
     """
-    return _with("with_array", Ragged, fn, {}, backprop=backprop, like=like, rows=True)
+    return _make_wrapper("with_array", Ragged, fn, {}, backprop=backprop, like=like, rows=True)
 
 
 @overload

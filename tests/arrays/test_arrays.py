@@ -48,7 +48,7 @@ class Tape(arrays.NumPy):
     def wants_grad(self, arrays):
         return any(x.wanted for x in arrays)
 
-    def connected(self, call, arrays):
+    def connect(self, call, arrays):
         outputs = tuple(call.forward([x.view() for x in arrays]))
         self.calls.append((call, arrays, outputs))
         return outputs
@@ -151,5 +151,5 @@ def test_threads_that_ask_at_once_get_one_library(monkeypatch):
     monkeypatch.setattr(known, "_made_of", {})
     monkeypatch.setattr(known, "part", lambda name: types.SimpleNamespace(Slow=Slow))
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: known._made("math", "Slow"), range(8)))
+        found = list(pool.map(lambda _: known._import_library("math", "Slow"), range(8)))
     assert len(set(map(id, found))) == 1

@@ -440,7 +440,7 @@ def assert_merged(gpu, room, most, width):
     assert here.counts[5] == -1 - begin[5] - 1
     np.testing.assert_array_equal(there.counts, here.counts)
     here, there = (x._replace(counts=np.maximum(x.counts, 0)) for x in (here, there))
-    best, others = candidates.used(here), candidates.used(there)
+    best, others = candidates.find_used(here), candidates.find_used(there)
     np.testing.assert_array_equal(there.values[others], here.values[best])
     np.testing.assert_array_equal(there.ids[others], here.ids[best])
 
@@ -633,7 +633,7 @@ def traffic(monkeypatch):
 
     monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
     watched(cuda, "start", lambda kernel, *_: kernel.name)
-    watched(resident.Place, "brought", "up")  # by a copy or by a kernel
+    watched(resident.Place, "bring", "up")  # by a copy or by a kernel
     for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "from_host", "up")

@@ -89,13 +89,13 @@ CALLS = {
 def losses(x, **options):
     """Of the batch as scores of two classes."""
     scores = torch.stack([x.data, -x.data], 1) if x.data.ndim == 1 else x.data.reshape(x.data.shape[0], -1)
-    return sf.cross_entropy(x._sealed(scores, x._structure), torch.arange(len(scores)) % 2, **options)
+    return sf.cross_entropy(x._freeze(scores, x._structure), torch.arange(len(scores)) % 2, **options)
 
 
 def slopes_of(x, **options):
     """The gradient of the losses of a batch, whose scores ask for one."""
     rows = torch.cat([x.data.reshape(x.data.shape[0], -1)] * 2, 1).detach().requires_grad_()
-    y = sf.cross_entropy(x._sealed(rows, x._structure), torch.arange(len(rows)) % 2, **options)
+    y = sf.cross_entropy(x._freeze(rows, x._structure), torch.arange(len(rows)) % 2, **options)
     y = y if isinstance(y, torch.Tensor) else y.data
     y.backward(torch.ones_like(y))
     return rows.grad
@@ -141,7 +141,7 @@ OF_NUMBERS = {
     "slopes of a mean loss": lambda x: slopes_of(x, reduction="mean"),
     "slopes of the losses of items": lambda x: slopes_of(x, ignore=1, reduction="none"),
     "weighted sum": lambda x: sf.reduce_sum(x, weights=weights_for(x)),
-    "weighted mean": lambda x: sf.reduce_mean(x, weights=x._sealed(weights_for(x), x._structure)),
+    "weighted mean": lambda x: sf.reduce_mean(x, weights=x._freeze(weights_for(x), x._structure)),
 }
 OF_SINGLE = {
     "unique": sf.unique,

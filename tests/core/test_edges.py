@@ -272,7 +272,7 @@ FAMILIES = {
     "copy_blocks": lambda x: sf.convert(x, sf.Masked),
     "pad_blocks": lambda x: sf.convert(x, sf.Padded),
     "sort_lengths": lambda x: sf.convert(
-        x._sealed(x.data, x._structure.__class__.of_lengths(np.array([2, 3]))), sf.Packed
+        x._freeze(x.data, x._structure.__class__.of_lengths(np.array([2, 3]))), sf.Packed
     ),
     "sum_rows": sf.reduce_sum,
     "softmax_rows": sf.softmax,

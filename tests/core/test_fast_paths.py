@@ -88,7 +88,7 @@ def check(call):
 
 def fresh(x):
     """Make the same batch over a structure of which no order is known."""
-    return x._sealed(x.data, Structure(x._structure.lengths, x._structure.offsets, x._structure.longest), *x._form())
+    return x._freeze(x.data, Structure(x._structure.lengths, x._structure.offsets, x._structure.longest), *x._form())
 
 
 def lod_of(x):

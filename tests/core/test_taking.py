@@ -189,7 +189,7 @@ def test_marks(data):
     lengths = x._structure.lengths
     check(lambda: sf.filter(x, keep))
     check(lambda: sf.filter(x, sf.Ragged(marks, lengths)))
-    check(lambda: sf.filter(x, x._sealed(marks, x._structure) if type(x) is sf.Ragged else marks.astype(np.int8)))
+    check(lambda: sf.filter(x, x._freeze(marks, x._structure) if type(x) is sf.Ragged else marks.astype(np.int8)))
 
 
 @given(st.data())

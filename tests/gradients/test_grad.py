@@ -382,7 +382,7 @@ def test_a_rule_of_ones_own():
 def test_a_pullback_that_loses_sequences_is_refused():
     x = sf.convert([np.zeros(4), np.zeros(3), np.zeros(2)], sf.Padded)
     with pytest.raises(sf.StructureError, match="3 sequences were expected"):
-        sys.modules["seqformats.converters.convert"].restored(sf.Ragged(np.zeros(9), [9]), x)
+        sys.modules["seqformats.converters.convert"].restore(sf.Ragged(np.zeros(9), [9]), x)
 
 
 # ------------------------------------------------------------------------------- the dtype, and no sequences at all

@@ -81,7 +81,7 @@ class Case:
             y = function(*args, **options)
         return y.data if hasattr(y, "_with_data") else y
 
-    def pulled(self, x, dy):
+    def pull(self, x, dy):
         """The gradient by the rules of this library, where arrays have values."""
         y, backs = self.wrap(x), []
         for step in self.steps:
@@ -222,7 +222,7 @@ def test_formulas_are_their_kernels(name, k, square, monkeypatch):
         found, dx = both(x, jnp.asarray(slopes))
         same(found, wanted)
         with np.errstate(all="ignore"):
-            wanted = case.pulled(case.data, slopes)
+            wanted = case.pull(case.data, slopes)
         if case.data is DATA and name == "var_rows":  # the deviation of what is taken for zero has no slope
             wanted = np.where(SUBNORMAL, 0, wanted)
         kind = "deviation" if name == "var_rows" and k > 1 else name

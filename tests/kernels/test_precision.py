@@ -91,7 +91,7 @@ def test_the_rule_number_by_number(kind, width, dtype):
         args = (x._layout(), mode)
         rows = x.data.view("f4") if dtype == "c8" else x.data
         width_of = width * (2 if dtype == "c8" else 1)
-        pieces.summed(None, NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
+        pieces.sum_parts(None, NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
         oracle.assert_bits(found, wanted)
 
 

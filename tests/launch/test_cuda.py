@@ -961,13 +961,13 @@ def uploads(request, monkeypatch):
     if "gpu" in request.fixturenames:
         sf.convert(request.getfixturevalue("gpu").up(example()), sf.Masked)
 
-    brought = resident.Place.brought
+    brought = resident.Place.bring
 
     def counted(place, packed, what):
         found.append(packed.size)
         return brought(place, packed, what)
 
-    monkeypatch.setattr(resident.Place, "brought", counted)
+    monkeypatch.setattr(resident.Place, "bring", counted)
     return found
 
 

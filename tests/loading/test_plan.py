@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats.loading.plan import plan_batches, shuffled
+from seqformats.loading.plan import plan_batches, shuffle
 
 
 def lists(plan):
@@ -106,15 +106,15 @@ def test_larger_pools_pad_less():
 
 def test_shuffled_is_a_permutation_that_stays():
     """The numbers are part of the interface: what is resumed on another machine, or later, goes on alike."""
-    assert shuffled(10, 7, 3).tolist() == [7, 1, 9, 6, 0, 4, 2, 8, 3, 5]
-    assert sorted(shuffled(1000, 0)) == list(range(1000))
-    assert shuffled(0, 1).tolist() == []
+    assert shuffle(10, 7, 3).tolist() == [7, 1, 9, 6, 0, 4, 2, 8, 3, 5]
+    assert sorted(shuffle(1000, 0)) == list(range(1000))
+    assert shuffle(0, 1).tolist() == []
 
 
 def test_all_orders_are_as_likely():
     counts = {}
     for seed in range(1200):
-        order = tuple(shuffled(3, seed))
+        order = tuple(shuffle(3, seed))
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 6
     assert all(150 < count < 250 for count in counts.values())

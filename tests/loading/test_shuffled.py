@@ -214,9 +214,9 @@ def test_parts_are_mixed_and_begin_at_any_row(given_parts, together, seed, data)
     made = [part_of(k, groups, run) for k, (groups, run) in enumerate(given_parts)]
     total = sum(part.rows for part in made)
     with mock.patch.object(parts, "OPEN", together):
-        whole = items(parts.mixed(made, (seed, 0), 0))
+        whole = items(parts.mix(made, (seed, 0), 0))
         row = data.draw(st.integers(0, total + 1))
-        assert items(parts.mixed(made, (seed, 0), row)) == whole[row:]
+        assert items(parts.mix(made, (seed, 0), row)) == whole[row:]
     assert sorted(whole) == sorted(1000 * k + i for k, part in enumerate(made) for i in range(part.rows))
 
 
@@ -233,7 +233,7 @@ def test_parts_are_spread_over_the_epoch(files, rows):
     """Neither the order of files nor that of the rows in them is left, in each epoch."""
     for epoch in range(5):
         made = [part_of(k, [rows], 4) for k in range(files)]
-        order = np.array(items(parts.mixed(made, (3, epoch), 0)))
+        order = np.array(items(parts.mix(made, (3, epoch), 0)))
         position, within = np.arange(order.size), order % 1000
         if files <= parts.OPEN:
             assert abs(np.corrcoef(position, order // 1000)[0, 1]) < 0.05
@@ -248,9 +248,9 @@ def test_rows_that_are_read_ahead_are_a_window_at_most():
     made = [part_of(k, [300], run, log) for k in range(20)]
     with mock.patch.object(parts, "OPEN", together):
         plan = windows.Plan(most, None, False, window=window, seed=(1, 0), shuffle=True)
-        steps = windows.planned(parts.mixed(made, (1, 0), 0), plan, windows.Mark(), windows.Fit())
+        steps = windows.plan_batches(parts.mix(made, (1, 0), 0), plan, windows.Mark(), windows.Fit())
         given_rows, ahead = 0, []
-        for rows, _, _ in windows.dealt(steps, windows.Deal(), 0):
+        for rows, _, _ in windows.deal_batches(steps, windows.Deal(), 0):
             ahead.append(sum(map(len, log)) - given_rows)
             given_rows += rows.size
     assert given_rows == 6000
@@ -261,7 +261,7 @@ def test_a_part_that_has_lost_rows_is_an_error():
     short = part_of(0, [10], 3)
     lying = short._replace(groups=(12,), read=lambda _: short.read([(0, 0, 10)]))
     with pytest.raises(sf.StructureError, match=r"part 0 has fewer rows than it had when it was opened.*SF108"):
-        items(parts.mixed([lying], (0, 0), 0))
+        items(parts.mix([lying], (0, 0), 0))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

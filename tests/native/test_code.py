@@ -106,7 +106,7 @@ def test_what_the_python_function_does(name, by_llvm, monkeypatch):
     again = CALLS[name]()[1]
     monkeypatch.setattr(code, "loaded", {})
     if by_llvm:
-        monkeypatch.setattr(loading, "opened", not_to_be_opened)
+        monkeypatch.setattr(loading, "open_shared", not_to_be_opened)
     found = code.code_of(kernel_name, signature_of(args))
     results = [found.run(*args), kernel(kernel_name).on("cpu")(*again)]
     assert results[0] == results[1]
@@ -279,7 +279,7 @@ def test_what_is_linked(tmp_path):
     """Check that it asks for libraries of C and mathematics alone, changes no code when loaded, and names kernels."""
     jobs = [job for name in ("copy_blocks", "log_probabilities") for job in ship.jobs([name]) if job.signature]
     for job in jobs:
-        (tmp_path / f"{job.symbol}.o").write_bytes(code.compiled(job.name, job.signature).code)
+        (tmp_path / f"{job.symbol}.o").write_bytes(code.compile_now(job.name, job.signature).code)
     out = tmp_path / "kernels.so"
     linking.link(sorted(tmp_path.glob("*.o")), out, linking.linker())
     dynamic = told("readelf", "--dynamic", "--wide", str(out))
@@ -287,7 +287,7 @@ def test_what_is_linked(tmp_path):
     assert {line.split("[")[1].split(".")[0] for line in dynamic if "(NEEDED)" in line} <= {"libc", "libm"}
     symbols = {tuple(line.split()[1:]) for line in told("nm", str(out))}
     assert {("T", "sf_copy_blocks"), ("t", "sf_copy_blocks.body")} <= symbols
-    library = loading.opened(out)
+    library = loading.open_shared(out)
     assert all(loading.address_in(library, job.symbol) for job in jobs)
     assert not loading.address_in(library, "sf_nothing")
     with pytest.raises(RuntimeError, match="has linked nothing"):
@@ -305,7 +305,7 @@ def test_where_nothing_links(monkeypatch, tmp_path):
     assert linking.linker() == []
     monkeypatch.setenv("CC", f"{sys.executable} -c pass")  # which writes no file
     assert linking.linker() == []
-    assert linking.linked(b"code", ["no such command"]) == b""
+    assert linking.link_object(b"code", ["no such command"]) == b""
 
 
 @compiled_only
@@ -325,7 +325,7 @@ def test_all_kernels_are_listed():
 @compiled_only
 def test_the_same_code_every_time():
     job = ship.jobs(["check_order"])[0]
-    found = [code.compiled(job.name, job.signature) for _ in range(2)]
+    found = [code.compile_now(job.name, job.signature) for _ in range(2)]
     assert found[0] == found[1]
     assert not any(str(pathlib.Path(sf.__file__).parent).encode() in entry.code for entry in found)
 
@@ -335,7 +335,7 @@ def test_a_function_that_is_nowhere():
     with pytest.raises(ValueError, match="no object file"):
         loading.load(None, b"", ["f"])
     with pytest.raises(LookupError, match="no function is called g"):
-        loading.load(None, code.compiled("check_lengths", ("i8", "i8", "i")).code, ["g"])
+        loading.load(None, code.compile_now("check_lengths", ("i8", "i8", "i")).code, ["g"])
 
 
 # --- where it does not fit -------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def test_a_result_of_several_numbers(by):
 @pytest.fixture
 def shipped(anew, monkeypatch, tmp_path):
     """A folder of shipped code, in which there is nothing yet, for a process that looks there."""
-    monkeypatch.setattr(code, "interpreted", lambda: False)
+    monkeypatch.setattr(code, "is_interpreted", lambda: False)
     monkeypatch.setattr(code, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(cpu, "level", lambda: "x86-64-v3")
     monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path / "cache"))
@@ -449,7 +449,7 @@ def test_shipped_code_that_is_damaged(shipped, caplog):
 
 def test_traits_are_kept(shipped):
     found = code.traits_of("check_lengths")
-    assert code._kept("check_lengths", "check_lengths").facts["traits"] == list(found)
+    assert code._find_kept("check_lengths", "check_lengths").facts["traits"] == list(found)
     assert code.traits_of("check_lengths") == found == code.Traits.of(code.spec_of("check_lengths"))
 
 
@@ -758,12 +758,12 @@ def test_levels():
 def level_with(monkeypatch, **features):
     cpu.level.cache_clear()
     monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(cpu, "_known", lambda: lambda feature: features.get(feature, True))
+    monkeypatch.setattr(cpu, "_read_features", lambda: lambda feature: features.get(feature, True))
     return cpu.level()
 
 
 def test_what_linux_says_of_a_cpu():
-    known, features = cpu._known(), cpu._features()
+    known, features = cpu._read_features(), cpu._features()
     for feature in [feature for names in cpu.LEVELS.values() for feature in names]:
         assert known(feature) == features.get(feature, False), feature
     assert not known("no such feature")
@@ -774,7 +774,7 @@ def test_where_linux_says_nothing(monkeypatch, tmp_path):
         if text:
             path.write_text(text)
         monkeypatch.setattr(cpu, "_CPUS", path)
-        known = cpu._known()
+        known = cpu._read_features()
         assert known("avx2") == cpu._features().get("avx2", False)
         assert not known("no such feature")
         assert len(cpu._said_of_cpu()) > 1, "what LLVM says"

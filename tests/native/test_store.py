@@ -193,15 +193,15 @@ def test_a_damaged_file_is_written_anew(cache, kernel, caplog, damage):
 
 
 def test_every_bit_and_every_length():
-    packed = store._packed("sum", KEY, SMALL)
+    packed = store._pack("sum", KEY, SMALL)
     for where in range(len(packed) * 8):
         changed = bytearray(packed)
         changed[where // 8] ^= 1 << where % 8
-        assert store._unpacked("sum", KEY, bytes(changed)) is None
+        assert store._unpack("sum", KEY, bytes(changed)) is None
     for length in range(len(packed)):
-        assert store._unpacked("sum", KEY, packed[:length]) is None
-        assert store._unpacked("sum", KEY, packed[length + 1 :]) is None
-    assert store._unpacked("sum", KEY, packed) == SMALL
+        assert store._unpack("sum", KEY, packed[:length]) is None
+        assert store._unpack("sum", KEY, packed[length + 1 :]) is None
+    assert store._unpack("sum", KEY, packed) == SMALL
 
 
 # --- whose files are read --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numba import njit, prange, typed, types
 
 import seqformats as sf
-from seqformats.numba_types.sequences import below, cut, sequence_of
+from seqformats.numba_types.sequences import cut, sequence_of, slice_below
 
 pytestmark = pytest.mark.passes("compiled", reason="the functions of users are compiled in no other pass")
 
@@ -268,7 +268,7 @@ def test_chunks_are_read_as_what_they_hold():
 
 def test_plain_twins_of_compiled_functions():
     x = three_levels()
-    assert below(x.lod[:-1], 0, 1) == (0, 2)
+    assert slice_below(x.lod[:-1], 0, 1) == (0, 2)
     assert [part.tolist() for part in cut(x.lod[1:], 1, 3)] == [[0, 1, 1], [0, 5]]
     assert sequence_of(x, 2).tolist() == [2, 3, 4, 5, 6]
 

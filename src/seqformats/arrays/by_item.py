@@ -40,7 +40,7 @@ _ALIASES = {
 _KNOWN = frozenset(f"{_ONE} {_MORE}".split())
 
 
-def named(ufunc: str) -> str:
+def find_torch_name(ufunc: str) -> str:
     """Return PyTorch's name of a ufunc of NumPy; "" where it has none."""
     name = _ALIASES.get(ufunc, ufunc)
     return name if name in _KNOWN else ""

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import DEVICE, DTYPE, said
+from ..errors import DEVICE, DTYPE, quote
 from .library import Array, DType, Library, Operand, Shape, device_name, watch
 from .numpy import NUMPY
 
@@ -105,7 +105,7 @@ class CuPy(Library):
     def to_device(self, x: CuPyArray, device: object) -> CuPyArray:
         kind, _, number = device_name(device).partition(":")
         if kind != "cuda":
-            raise DEVICE(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
+            raise DEVICE(f"CuPy arrays live on GPUs, not on {quote(device)}; cupy.asnumpy(...) makes a NumPy array")
         if not number or int(number) == x.device.id:
             return x
         with self.cupy.cuda.Device(int(number)):

@@ -126,7 +126,7 @@ class Called(Step):
 
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         found = self.call.again([_readable(self.library, t, "data") for t in tensors])
-        outputs = [self.library.unwrapped(t) for t in found]  # what a rule had beforehand was wrapped where it was made
+        outputs = [self.library.unwrap(t) for t in found]  # what a rule had beforehand was wrapped where it was made
         self.made = self.call.made
         self.asks, self.gives = [_continuous(t) for t in tensors], [_continuous(t) for t in outputs]
         return outputs
@@ -227,7 +227,7 @@ class Transformed(Function):  # type: ignore[misc]
     def backward(ctx: Context, *gradients: Tensor) -> Any:
         step, tensors = ctx.step, ctx.saved_tensors
         given = [g for g, asked in zip(gradients, step.gives, strict=True) if asked]
-        found = iter(transformed(Pulled(step), (*tensors, *given)))
+        found = iter(run_step(Pulled(step), (*tensors, *given)))
         return None, *[next(found) if asked else None for asked in step.asks]
 
     @staticmethod
@@ -238,7 +238,7 @@ class Transformed(Function):  # type: ignore[misc]
             for t, d, asked in zip(tensors, tangents, step.asks, strict=True)
             if asked
         ]
-        found = iter(transformed(Pushed(step), (*tensors, *given)))
+        found = iter(run_step(Pushed(step), (*tensors, *given)))
         return tuple([next(found) if asked else None for asked in step.gives])
 
     @staticmethod
@@ -252,16 +252,16 @@ class Transformed(Function):  # type: ignore[misc]
                 else t.movedim(dim, lead)
                 for t, dim, lead in zip(tensors, dims, step.leads, strict=True)
             ]
-            return transformed(step, moved), tuple(step.made)
+            return run_step(step, moved), tuple(step.made)
         runs = [
-            transformed(step, [t if dim is None else t.select(dim, i) for t, dim in zip(tensors, dims, strict=True)])
+            run_step(step, [t if dim is None else t.select(dim, i) for t, dim in zip(tensors, dims, strict=True)])
             for i in range(size)
         ]
         outputs = tuple([torch.stack(parts) for parts in zip(*runs, strict=True)])
         return outputs, (0,) * len(outputs)
 
 
-def transformed(step: Step, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def run_step(step: Step, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The results of a step, in the graphs of all levels of wrapping."""
     outputs: tuple[Tensor, ...] = Transformed.apply(step, *tensors)
     return outputs
@@ -269,4 +269,4 @@ def transformed(step: Step, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def transform(library: Torch, call: Differentiable, *tensors: Tensor) -> tuple[Tensor, ...]:
     """`operate` for such tensors."""
-    return transformed(Called(library, call), tensors)
+    return run_step(Called(library, call), tensors)

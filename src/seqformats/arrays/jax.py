@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import CHANGED, DEVICE, DEVICES, DTYPE, ITEMS, MIXED, TRACED, said
+from ..errors import CHANGED, DEVICE, DEVICES, DTYPE, ITEMS, MIXED, TRACED, quote
 from .library import (
     Array,
     Differentiable,
@@ -117,7 +117,7 @@ class Jax(Library):
             return Cell(self, self._cast(x.value, dtype))
         return self._made(NUMPY.astype(np.asarray(x), dtype), x) if self.on_host(x) else self._cast(x, dtype)
 
-    def settled(self, x: JaxArray) -> JaxArray:
+    def settle(self, x: JaxArray) -> JaxArray:
         dtype = self.jax.dtypes.canonicalize_dtype(x.dtype)
         return x if x.dtype == dtype else self.astype(x, dtype)
 
@@ -147,7 +147,7 @@ class Jax(Library):
         self._check_values(like)
         if isinstance(like, self.jax.Array) and not self.on_host(like):
             raise DEVICE(f"this works on the host, not on {self.device(like)}; sf.to_device(x, 'cpu') brings it there")
-        out = self._put(_aligned(make, shape, np.dtype(dtype)), like)
+        out = self._put(_allocate_aligned(make, shape, np.dtype(dtype)), like)
         if size_of(shape) and self._memory(out) is None:
             raise DEVICES(f"JAX has copied what should be a result on {self.device(out)}, which cannot be written")
         return out
@@ -191,7 +191,7 @@ class Jax(Library):
 
     def _made(self, x: Array, like: JaxArray) -> JaxArray:
         """A copy of an array of the host beside `like`."""
-        out = _aligned(np.empty, x.shape, x.dtype)
+        out = _allocate_aligned(np.empty, x.shape, x.dtype)
         out[...] = x
         return self._put(out, like)
 
@@ -271,17 +271,17 @@ class Jax(Library):
             where = self.jax.devices(kind)[int(number or 0)] if isinstance(device, str) else device
             return self.jax.device_put(x, where)
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            raise DEVICE(f"JAX cannot reach the device {said(device)}: {error}") from None
+            raise DEVICE(f"JAX cannot reach the device {quote(device)}: {error}") from None
 
     def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: JaxArray) -> JaxArray:
         """A function of arrays: NumPy's where all have values on the host, else JAX's, of cells where one is one."""
         own = [x for x in arrays if isinstance(x, (Cell, self.jax.Array))]
         if all(map(self.on_host, own)):
-            return self._made(np.asarray(in_numpy(*map(self._seen, arrays))), own[0])
+            return self._made(np.asarray(in_numpy(*map(self._show, arrays))), own[0])
         found = in_jax(*[x.value if isinstance(x, Cell) else x for x in arrays])
         return Cell(self, found) if any(isinstance(x, Cell) for x in own) else found
 
-    def _seen(self, x: JaxArray) -> JaxArray:
+    def _show(self, x: JaxArray) -> JaxArray:
         return np.asarray(x) if isinstance(x, self.jax.Array) else x
 
     def concatenate(self, arrays: Sequence[JaxArray]) -> JaxArray:
@@ -334,7 +334,7 @@ class Jax(Library):
         """Tell whether they go through `connected`.  Those without values do, and those that are not on the host."""
         return any(isinstance(x, self.jax.Array) and not self.on_host(x) for x in arrays)
 
-    def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
+    def connect(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
         """Run the calculation as a program of JAX, whose gradients are JAX's own."""
         given: list[Any] = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
         found = [x.value if isinstance(x, Cell) else x for x in call.again(given)]
@@ -344,7 +344,7 @@ class Jax(Library):
 _NARROW = re.compile("u?int[124]|float[46]_.*")
 
 
-def _aligned(make: Callable[..., Array], shape: Shape, dtype: DType) -> Array:
+def _allocate_aligned(make: Callable[..., Array], shape: Shape, dtype: DType) -> Array:
     """Memory that JAX takes as it is."""
     size = size_of(shape) * dtype.itemsize
     memory = make(size + _ALIGNED, np.uint8)
@@ -424,11 +424,11 @@ def _operators() -> None:
     """Give `Cell` the operators of arrays."""
 
     def of_two(function: Callable[..., Any], turned: bool) -> Callable[[Cell, Operand], Cell]:
-        def calculated(self: Cell, other: Operand) -> Cell:
+        def calculate(self: Cell, other: Operand) -> Cell:
             a, b = _plain(self), _plain(other)
             return Cell(self.library, function(b, a) if turned else function(a, b))
 
-        return calculated
+        return calculate
 
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and_", "or_", "xor"):
         function = getattr(operator, name)

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from ..errors import BATCH, CHOICE, DEVICE, DTYPE, ITEMS, KIND, TOGETHER, said
+from ..errors import BATCH, CHOICE, DEVICE, DTYPE, ITEMS, KIND, TOGETHER, quote
 from ..limits import check_finite, remember
 from .library import Array, DType, Library, Shape, part
 from .numpy import NUMPY
@@ -26,7 +26,7 @@ _made_of: dict[str, Library] = {}  # a package: one object, whatever the types o
 _making = threading.Lock()
 
 
-def _made(package: str, library: str) -> Library:
+def _import_library(package: str, library: str) -> Library:
     """The library of a package: a class of the file of that name here."""
     if package not in _made_of:
         importlib.import_module(package)
@@ -37,12 +37,12 @@ def _made(package: str, library: str) -> Library:
     return _made_of[package]
 
 
-def _from(package: str, array: str, library: str) -> Callable[[type], Library | None]:
+def _find_package(package: str, array: str, library: str) -> Callable[[type], Library | None]:
     """Who knows the arrays of a package that the caller has imported."""
 
     def ask(kind: type) -> Library | None:
         owner = getattr(sys.modules.get(package), array, None)  # None while the package is being imported, too
-        return _made(package, library) if owner is not None and issubclass(kind, owner) else None
+        return _import_library(package, library) if owner is not None and issubclass(kind, owner) else None
 
     return ask
 
@@ -57,18 +57,18 @@ def _is_jax(kind: type) -> Library | None:
     if package is None or not hasattr(package, "Array"):
         return None
     own = issubclass(kind, (package.Array, package.core.Tracer)) or kind.__module__ == f"{__package__}.jax"
-    return _made("jax", "Jax") if own else None
+    return _import_library("jax", "Jax") if own else None
 
 
 def _is_numba_device(kind: type) -> Library | None:
-    return _made("numba", "NumbaDevice") if getattr(kind, "__cuda_ndarray__", False) else None
+    return _import_library("numba", "NumbaDevice") if getattr(kind, "__cuda_ndarray__", False) else None
 
 
 # In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
 _KNOWN: list[Callable[[type], Library | None]] = [
     _is_numpy,
-    _from("torch", "Tensor", "Torch"),
-    _from("cupy", "ndarray", "CuPy"),
+    _find_package("torch", "Tensor", "Torch"),
+    _find_package("cupy", "ndarray", "CuPy"),
     _is_jax,
     _is_numba_device,
 ]
@@ -97,13 +97,13 @@ def library_of_type(kind: type) -> Library | None:
 def library_named(name: object) -> Library:
     """The library that a caller names, which is imported for it; ConversionError where there is none."""
     if not isinstance(name, str):
-        raise KIND(f"library must be a name, not {said(name)}")
+        raise KIND(f"library must be a name, not {quote(name)}")
     if name == NUMPY.name:
         return NUMPY
     if name not in _CLASSES:
-        raise CHOICE(f"library must be one of {', '.join([NUMPY.name, *_CLASSES])}, not {said(name)}")
+        raise CHOICE(f"library must be one of {', '.join([NUMPY.name, *_CLASSES])}, not {quote(name)}")
     try:
-        return _made(name, _CLASSES[name])
+        return _import_library(name, _CLASSES[name])
     except ImportError as error:
         package = "numba-cuda" if name == "numba" else name
         raise TOGETHER(f"{name} cannot be imported ({error}); pip install {package}") from None
@@ -116,7 +116,7 @@ def dtype_in(library: Library, given: object) -> DType:
     meant: Any = given
     for package, kind in _CLASSES.items():
         if type(given).__module__ == package and package in sys.modules:
-            other = _made(package, kind)
+            other = _import_library(package, kind)
             meant = other.dtype_name(given) if other.has_dtype(given) else given
     why = ""
     try:
@@ -127,7 +127,7 @@ def dtype_in(library: Library, given: object) -> DType:
         raise ITEMS(f"dtype cannot be {dtype}, whose items are Python objects")
     found = library.dtype_like(meant if dtype is None else dtype)
     if found is None:
-        raise DTYPE(f"dtype must be a dtype of {_TITLES[library.name]}, not {said(given)}{why}")
+        raise DTYPE(f"dtype must be a dtype of {_TITLES[library.name]}, not {quote(given)}{why}")
     return found
 
 
@@ -214,12 +214,12 @@ def adopt(x: Any, what: str = "data") -> tuple[Library, Array]:
         return NUMPY, x
     library = _by_type.get(type(x)) or library_of_type(type(x))
     if library is None:
-        x = _imported(x, what)
+        x = _import_unknown(x, what)
         library = library_of(x)
     return library, library.adopt(x, what)
 
 
-def _imported(x: Array, what: str) -> Array:
+def _import_unknown(x: Array, what: str) -> Array:
     """An array of an unknown library as one of a known one."""
     if not isinstance(x, (type, np.generic)):
         if hasattr(x, "__array_interface__"):

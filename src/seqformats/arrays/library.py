@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import DTYPE, said
-from ..later import imported
+from ..errors import DTYPE, quote
+from ..later import import_now
 from ..limits import remember
 
 Shape: TypeAlias = tuple[int, ...]
@@ -157,12 +157,12 @@ def size_of(shape: Sequence[int]) -> int:
 def device_name(device: object) -> str:
     """A device by name, whatever object stands for it."""
     own = type(device).__module__ != "builtins" and not hasattr(device, "shape")  # an array is no device
-    return str(device) if own or isinstance(device, str) else said(device)
+    return str(device) if own or isinstance(device, str) else quote(device)
 
 
 def part(name: str) -> ModuleType:
     """Another file of this folder, imported where it is first needed: one that stands above those that ask for it."""
-    return imported(f".{name}", __package__)
+    return import_now(f".{name}", __package__)
 
 
 class Watch(threading.local):
@@ -250,7 +250,7 @@ class Library:
         """`x` in the dtype of this NumPy name ("float32"), or in this of the library, itself where it has it."""
         raise NotImplementedError
 
-    def settled(self, x: Array) -> Array:
+    def settle(self, x: Array) -> Array:
         """A result in the dtype that the library has for it, where `functional`; kernels know no other integers."""
         return x
 
@@ -443,7 +443,7 @@ class Library:
         """Share the memory outside the autograd graph, for a pullback to keep."""
         return x
 
-    def connected(self, call: Differentiable, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    def connect(self, call: Differentiable, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """``call.forward(arrays)``, connected to the autograd graph; see `wants_grad`."""
         raise NotImplementedError
 

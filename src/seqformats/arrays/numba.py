@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import DEVICE, DTYPE, said
+from ..errors import DEVICE, DTYPE, quote
 from ..kernels.parts.compiler import gpu, need, simulated
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
@@ -150,14 +150,14 @@ def at(device: object) -> int:
     """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
     kind, _, number = device_name(device).partition(":")
     if kind != "cuda" or not (number.isdecimal() or not number):
-        raise DEVICE(f'there is no device {said(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
+        raise DEVICE(f'there is no device {quote(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
     try:
         count = len(gpu.gpus)
     except Exception as error:  # whatever a package without a driver raises
         raise DEVICE(f"no GPU can be used: {str(error).strip()}") from None
     index = int(number) if number else _current()
     if index >= count:
-        raise DEVICE(f"there is no device {said(device)}; GPUs here: {count}")
+        raise DEVICE(f"there is no device {quote(device)}; GPUs here: {count}")
     return index
 
 

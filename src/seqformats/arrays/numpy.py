@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DEVICE, EXACT, ITEMS, ConversionError, said
+from ..errors import DEVICE, EXACT, ITEMS, ConversionError, quote
 from ..limits import check_finite
 from .library import Array, DType, Library, Shape, device_name, part, size_of
 
@@ -137,7 +137,7 @@ class NumPy(Library):
             with np.errstate(all="ignore"):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise EXACT(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
+            raise EXACT(f"fill={quote(fill)} is not a value of {dtype}: {error}") from None
         if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
@@ -212,11 +212,11 @@ class NumPy(Library):
         if device_name(device) == "cpu":
             return x
         if not device_name(device).startswith("cuda"):
-            raise DEVICE(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
+            raise DEVICE(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {quote(device)}')
         try:
             numba = part("numba")
         except ImportError as error:
-            raise DEVICE(f"NumPy arrays on {said(device)} are Numba device arrays; numba-cuda: {error}") from None
+            raise DEVICE(f"NumPy arrays on {quote(device)} are Numba device arrays; numba-cuda: {error}") from None
         there: Array = numba.from_host(x, numba.at(device))
         return there
 
@@ -255,19 +255,19 @@ def host_value(value: object) -> Array:
     try:
         return np.asarray(value if isinstance(value, _ON_HOST) else part("known").to_host(value))
     except ValueError as error:
-        raise EXACT(f"{said(value)} is neither one value nor one item: {error}") from None
+        raise EXACT(f"{quote(value)} is neither one value nor one item: {error}") from None
 
 
 def not_exact(fill: object, dtype: DType, near: object) -> ConversionError:
     """The error for a padding value that the dtype cannot hold."""
     return EXACT(
-        f"fill={said(fill)} is not exact in {dtype} (it would become {said(near)}); give a value of that dtype"
+        f"fill={quote(fill)} is not exact in {dtype} (it would become {quote(near)}); give a value of that dtype"
     )
 
 
 def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
     """The error for a padding value of a wrong shape."""
-    return EXACT(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {said(fill)}")
+    return EXACT(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {quote(fill)}")
 
 
 def same_values(value: Array, cast: Array) -> bool:

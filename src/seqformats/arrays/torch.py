@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import core
-from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
+from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, quote
 from ..limits import remember
 from . import by_item
 from .library import (
@@ -155,7 +155,7 @@ class Torch(Library):
         try:
             address: int = x.data_ptr()
         except RuntimeError:
-            address = NUMPY.address(self.shown(x))
+            address = NUMPY.address(self.show(x))
         return address
 
     target = address  # one call less
@@ -179,7 +179,7 @@ class Torch(Library):
         try:
             return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
         except RuntimeError:
-            return NUMPY.native(self.shown(x))
+            return NUMPY.native(self.show(x))
 
     def floats(self, x: Any) -> Array | None:
         if type(x) is not self.plain or x.dtype is not self.float32 or x.requires_grad or self._transforms():
@@ -199,14 +199,14 @@ class Torch(Library):
         found: Array = x.detach().view(torch.int16).numpy()
         return found if x.dtype == torch.float16 else found.view(np.uint16)
 
-    def unwrapped(self, x: Tensor) -> Tensor:
+    def unwrap(self, x: Tensor) -> Tensor:
         """Return the tensor that `torch.func.grad` or `jvp` have wrapped, or the tensor itself."""
         inside = self.torch._C._functorch
         while inside.is_gradtrackingtensor(x):
             x = inside.get_unwrapped(x)
         return x
 
-    def shown(self, x: Tensor) -> Array:
+    def show(self, x: Tensor) -> Array:
         """The memory of the plain tensor in one that `torch.func.grad` or `jvp` has wrapped, for what has no gradient.
 
         It may be a plain one that is beside such.
@@ -214,7 +214,7 @@ class Torch(Library):
         TypeError where there is none: several stand behind one that `vmap` has wrapped, and none behind a fake one.
         """
         inside, given = self.torch._C._functorch, x
-        x = self.unwrapped(x)
+        x = self.unwrap(x)
         if inside.is_functorch_wrapped_tensor(x):
             raise TRACED(
                 "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
@@ -267,7 +267,7 @@ class Torch(Library):
             whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
             cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise EXACT(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
+            raise EXACT(f"fill={quote(fill)} is not a value of {dtype}: {error}") from None
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
@@ -286,7 +286,7 @@ class Torch(Library):
 
     def function(self, name: str) -> Callable[..., Any] | None:
         torch = self.torch
-        found: Callable[..., Any] | None = getattr(torch, by_item.named(name) or "no function", None)
+        found: Callable[..., Any] | None = getattr(torch, by_item.find_torch_name(name) or "no function", None)
         if found is None:
             return None
 
@@ -382,7 +382,7 @@ class Torch(Library):
         except RuntimeError:
             if not self.wrapped(x):
                 raise
-            return self.shown(x)
+            return self.show(x)
         except TypeError:
             raise DTYPE(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
         return host
@@ -420,7 +420,7 @@ class Torch(Library):
         try:
             return x.to(self.torch.device(device), non_blocking=non_blocking)
         except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
-            raise DEVICE(f"torch cannot reach the device {said(device)}: {error}") from None
+            raise DEVICE(f"torch cannot reach the device {quote(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Tensor]) -> bool:
         if self.torch.is_grad_enabled() and any(map(_requires_grad, arrays)):
@@ -447,7 +447,7 @@ class Torch(Library):
         """
         return bool(self.torch._C._functorch.is_functorch_wrapped_tensor(x))
 
-    def connected(self, call: Differentiable, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def connect(self, call: Differentiable, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
         functions = _functions()
         operate = functions.operate
         if self._transforms() and (self.transforms_are_active() or any(map(self._carries, arrays))):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Shape
 from ..errors import BROKEN, DTYPE, ITEMS
-from ..formats.ragged import gathered
+from ..formats.ragged import gather_rows
 from ..formats.structure import Structure
 from ..limits import NO_ROOM, no_room
 from .kinds import BITS, NOTHING, Column, DataType, as_numpy, kind_of, library
@@ -128,7 +128,7 @@ def rows_of(some: Some, data: Array, item: Shape) -> Array:
         return np.take(data, some.where, 0)
     assert some.runs is not None
     assert some.starts is not None
-    rows: Array = gathered(NUMPY, np.ascontiguousarray(data), item, some.runs, some.starts).data
+    rows: Array = gather_rows(NUMPY, np.ascontiguousarray(data), item, some.runs, some.starts).data
     return rows
 
 

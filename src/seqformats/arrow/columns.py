@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import registry
-from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, said
+from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, quote
 from ..formats import LoD, Ragged
 from ..formats.encoding import Encoding
 from .kinds import STRUCT, Column, DataType, kind_of, library
-from .reading import EMPTY, RAISE, Part, Reader, joined
+from .reading import EMPTY, RAISE, Part, Reader, join_parts
 
 
 def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> Any:
@@ -87,7 +87,7 @@ def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> 
         return _batch(found)
     except (SeqFormatError, TypeError) as error:
         name = getattr(given, "name", None)
-        raise _named(error, name if isinstance(name, str) else "") from None
+        raise _name_column(error, name if isinstance(name, str) else "") from None
 
 
 def from_table(
@@ -137,11 +137,11 @@ def from_table(
         try:
             wanted = [columns] if isinstance(columns, str) else list(columns)
         except TypeError:
-            raise KIND(f"columns must be names, not {said(columns)}") from None
+            raise KIND(f"columns must be names, not {quote(columns)}") from None
     found: dict[str, Any] = {}
     for name in wanted:
         if not isinstance(name, str):
-            raise KIND(f"columns must be names, not {said(name)}")
+            raise KIND(f"columns must be names, not {quote(name)}")
         if names.count(name) != 1:
             have = f"has {names.count(name)} columns" if name in names else "has no column"
             raise COLUMNS(f"the table {have} {name!r}; its columns are: {', '.join(names)}")
@@ -154,11 +154,11 @@ def _column(column: Column, name: str, missing: str, items: Any) -> Any:
     kind = column.type
     try:
         if kind_of(kind).what == STRUCT:
-            _validated(column)
+            _check_structs(column)
         else:
             return rows_or_sequences(column, missing, items)
     except (SeqFormatError, TypeError) as error:
-        raise _named(error, name) from None
+        raise _name_column(error, name) from None
     return {
         field.name: _column(inner, f"{name}.{field.name}", missing, items)
         for field, inner in zip(kind, column.flatten(), strict=True)
@@ -174,9 +174,9 @@ def rows_or_sequences(column: Column, missing: str, items: Any) -> Any:
 
 def _check_missing(missing: object) -> None:
     if not isinstance(missing, str):
-        raise KIND(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise KIND(f'missing must be "raise" or "empty", not {quote(missing)}')
     if missing not in (RAISE, EMPTY):
-        raise CHOICE(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise CHOICE(f'missing must be "raise" or "empty", not {quote(missing)}')
 
 
 def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
@@ -185,11 +185,11 @@ def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
     if isinstance(column, pa.Array):
         return [column], column.type
     if not isinstance(column, pa.ChunkedArray):
-        column = imported(column)
+        column = import_column(column)
     return column.chunks, column.type
 
 
-def imported(x: Any) -> Column:
+def import_column(x: Any) -> Column:
     """The chunked array behind the PyCapsules of an object."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):
@@ -227,7 +227,7 @@ def _table(x: Any) -> Any:
     )
 
 
-def _validated(column: Column) -> None:
+def _check_structs(column: Column) -> None:
     """StructureError for structs whose fields are shorter than they say."""
     try:
         column.validate()
@@ -243,17 +243,17 @@ def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: Any, sh
     for chunk in chunks:
         parts.append(Reader(missing, items, before, shaped).read(chunk))
         before += len(chunk)
-    return joined(parts)
+    return join_parts(parts)
 
 
 def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
     """The encoding over levels and items."""
     if len(part.levels) == 1:
-        return Ragged._sealed(part.data, part.levels[0])
+        return Ragged._freeze(part.data, part.levels[0])
     return LoD._over(part.data, tuple(part.levels))
 
 
-def _named(error: Exception, name: str) -> Exception:
+def _name_column(error: Exception, name: str) -> Exception:
     """The error with the name of the column, where it has one."""
     return error if not name else again(error, f"column {name!r}: {error}")
 

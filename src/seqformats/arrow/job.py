@@ -20,7 +20,7 @@ from ..errors import (
     SHAPE,
     SeqFormatError,
     again,
-    said,
+    quote,
 )
 from ..formats import LoD, Ragged
 from ..operations.library import to
@@ -54,7 +54,7 @@ class Job:
         """The name of the user's function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
-    def named(self, mapped: Mapped) -> Mapped:
+    def rename(self, mapped: Mapped) -> Mapped:
         """Under the name of the user's function, which engines show in plans and in progress."""
         mapped.__name__ = mapped.__qualname__ = self.name
         return mapped
@@ -78,7 +78,7 @@ class Job:
     def given(self, table: pa.Table) -> list[Any]:
         """The columns that the function gets."""
         self.kept(table.column_names)  # before anything is done
-        return [found(table, name) for name in self.columns]
+        return [find_column(table, name) for name in self.columns]
 
     def call(self, given: Sequence[Any], rows: int, *more: Any, **options: Any) -> Any:
         """Call the function on columns, and on what an engine gives it beside them."""
@@ -86,7 +86,7 @@ class Job:
         try:
             return self.function(*encodings, *more, **options)
         except Exception as error:
-            error.add_note(f"in {self.name}, given {listed(self.columns)} of a batch of {rows} rows")
+            error.add_note(f"in {self.name}, given {format_names(self.columns)} of a batch of {rows} rows")
             raise
 
     def beside(self, table: pa.Table, made: object, column: Callable[[Any], Any]) -> pa.Table:
@@ -114,11 +114,11 @@ class Job:
         """Columns as the function takes them; errors name them."""
         import pyarrow as pa
 
-        columns = [_told(name, _known, column) for name, column in zip(self.columns, given, strict=True)]
+        columns = [_call_step(name, _convert_tensors, column) for name, column in zip(self.columns, given, strict=True)]
         table = pa.table(columns, names=list(self.columns))
         taken = from_table(table, missing=self.missing, items=self.items)
         for name, shape in self.shapes.items():
-            taken[name] = _told(name, _shaped, taken[name], shape)
+            taken[name] = _call_step(name, _shape_column, taken[name], shape)
         return list(taken.values())
 
     def _by_name(self, made: Any, alone: str) -> Mapping[str, object]:
@@ -133,13 +133,13 @@ class Job:
             return {alone or self.columns[0]: made}
         for name in made:
             if not isinstance(name, str):
-                raise RETURNED(f"{self.name} gave a dict that must name columns, but {said(name)} is no name")
+                raise RETURNED(f"{self.name} gave a dict that must name columns, but {quote(name)} is no name")
         return made
 
     def _given(self, name: str, value: object) -> Any:
         """One result: rows as an array of NumPy, all else as an array of Arrow; errors name it."""
         try:
-            return _written(value, self.large)
+            return _make_array(value, self.large)
         except (SeqFormatError, TypeError) as error:
             raise again(error, f"{self.name} gave column {name!r}: {error}") from error
 
@@ -147,12 +147,12 @@ class Job:
 def job_of(fn: Function, columns: str | Sequence[str], keep: bool | Sequence[str] = False, **options: Any) -> Job:
     """Checked where it is made, before anything is sent."""
     if not callable(fn):
-        raise KIND(f"fn must be a function of columns, not {said(fn)}")
+        raise KIND(f"fn must be a function of columns, not {quote(fn)}")
     names = _names("columns", columns)
     if not names:
         raise KIND("columns must name at least one column")
     if len(set(names)) < len(names):
-        raise KIND(f"columns must be different, not {listed(names)}")
+        raise KIND(f"columns must be different, not {format_names(names)}")
     return Job(fn, names, keep if isinstance(keep, bool) else _names("keep", keep), **_options(names, **options))
 
 
@@ -161,13 +161,13 @@ def _options(
 ) -> dict[str, Any]:
     """Collect the options by which columns are read."""
     if missing not in ("raise", "empty"):
-        raise CHOICE(f"missing must be 'raise' or 'empty', not {said(missing)}")
+        raise CHOICE(f"missing must be 'raise' or 'empty', not {quote(missing)}")
     if shapes is not None and not isinstance(shapes, Mapping):
-        raise KIND(f"shapes must give item shapes by column, {{{names[0]!r}: (64,)}} say, not {said(shapes)}")
+        raise KIND(f"shapes must give item shapes by column, {{{names[0]!r}: (64,)}} say, not {quote(shapes)}")
     for name, shape in (shapes or {}).items():
         check_name(name, names)
         if not isinstance(shape, Sequence) or not shape or not all(isinstance(k, int) and k > 0 for k in shape):
-            raise KIND(f"the item shape of {name!r} must be numbers from 1 up, not {said(shape)}")
+            raise KIND(f"the item shape of {name!r} must be numbers from 1 up, not {quote(shape)}")
     return {
         "missing": missing,
         "items": items,
@@ -177,15 +177,15 @@ def _options(
 
 def _names(option: str, given: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(given, Sequence):
-        raise KIND(f"{option} must be names of columns, not {said(given)}")
+        raise KIND(f"{option} must be names of columns, not {quote(given)}")
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
         if not isinstance(name, str):
-            raise KIND(f"{option} must be names of columns, but {said(name)} is none")
+            raise KIND(f"{option} must be names of columns, but {quote(name)} is none")
     return names
 
 
-def listed(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Names as an error says them."""
     return ", ".join(map(repr, names))
 
@@ -193,16 +193,16 @@ def listed(names: Sequence[str]) -> str:
 def check_name(name: str, names: Sequence[str]) -> None:
     """StructureError where a column is not there."""
     if name not in names:
-        raise COLUMNS(f"no column {name!r} here; there are {listed(names)}")
+        raise COLUMNS(f"no column {name!r} here; there are {format_names(names)}")
 
 
-def found(table: pa.Table, name: str) -> Any:
+def find_column(table: pa.Table, name: str) -> Any:
     """A column of a table; StructureError where it is not there."""
     check_name(name, table.column_names)
     return table[name]
 
 
-def _told(name: str, step: Callable[..., Any], *given: Any) -> Any:
+def _call_step(name: str, step: Callable[..., Any], *given: Any) -> Any:
     """A step in reading a column, whose errors name it."""
     try:
         return step(*given)
@@ -210,7 +210,7 @@ def _told(name: str, step: Callable[..., Any], *given: Any) -> Any:
         raise again(error, f"column {name!r}: {error}") from None
 
 
-def _known(column: Any) -> Any:
+def _convert_tensors(column: Any) -> Any:
     """A column with tensors, Arrow's or Ray's, as lists: of a fixed size where all tensors have one shape."""
     import pyarrow as pa
 
@@ -236,7 +236,7 @@ def _of_several_lengths(tensors: Any) -> Ragged[Any]:
     return Ragged(numbers.data.reshape(rows, *(sizes[0, 1:] if len(sizes) else ())), sizes[:, 0])
 
 
-def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
+def _shape_column(x: Any, shape: tuple[int, ...]) -> Any:
     """A column whose innermost lists are items of this shape, all or some of them being lists like others."""
     if isinstance(x, np.ndarray):
         data, levels = x, []
@@ -260,7 +260,7 @@ def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
     return Ragged.from_offsets(data, levels[0]) if levels else data
 
 
-def _written(value: object, large: bool) -> Any:
+def _make_array(value: object, large: bool) -> Any:
     """Rows as an array of NumPy, all else as an array of Arrow."""
     import pyarrow as pa
 
@@ -272,7 +272,7 @@ def _written(value: object, large: bool) -> Any:
         return to_arrow(value, large=large)
     rows = value if isinstance(value, np.ndarray) else to(cast(Any, value), "numpy")
     if not isinstance(rows, np.ndarray) or not rows.ndim:
-        raise BATCH(f"it must be an encoding, or an array with one row for each, not {said(value)}")
+        raise BATCH(f"it must be an encoding, or an array with one row for each, not {quote(value)}")
     return rows
 
 
@@ -286,7 +286,7 @@ def single(job: Job, given: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     if len(given) != len(job.columns):
-        raise COLUMNS(f"{job.name} takes {listed(job.columns)}, but {len(given)} columns came")
+        raise COLUMNS(f"{job.name} takes {format_names(job.columns)}, but {len(given)} columns came")
     rows = len(given[0])
     results = job.results(job.call(given, rows), rows, True, "result")
     made = {name: column_of(column) for name, column in results.items()}

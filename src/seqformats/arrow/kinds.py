@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, DType
-from ..errors import needed
+from ..errors import import_extra
 
 DataType = Any  # pyarrow.DataType
 Column = Any  # pyarrow.Array, pyarrow.ChunkedArray
@@ -18,7 +18,7 @@ Column = Any  # pyarrow.Array, pyarrow.ChunkedArray
 @functools.cache
 def library() -> ModuleType:
     """pyarrow; ModuleNotFoundError with what installs it where it is absent."""
-    return needed("pyarrow", "arrow")
+    return import_extra("pyarrow", "arrow")
 
 
 class Kind(NamedTuple):
@@ -123,23 +123,23 @@ def readable(type: DataType, levels: int) -> str:
     """Say what to do with a type that is not read here, within so many lists, as the end of an error's sentence."""
     name = str(type)
     if name.startswith("map<"):
-        made = _within("pa.ListArray.from_arrays({0}.offsets, {0}.keys)", levels)
+        made = _write_levels("pa.ListArray.from_arrays({0}.offsets, {0}.keys)", levels)
         return f"; sf.from_arrow({made}) reads their keys, and so .items their values"
     if kind_of(type).what == STRUCT:
         if not levels:
             return "; sf.from_table({name: column}) reads their fields"
-        return f"; sf.from_arrow({_within('{0}.field(0)', levels)}) reads their first field"
+        return f"; sf.from_arrow({_write_levels('{0}.field(0)', levels)}) reads their first field"
     if name.startswith("decimal"):
         lists = "pa.list_(" * levels + "pa.float64()" + ")" * levels
         return f"; pc.cast(column, {lists}) makes floats of them"
     if name.startswith("run_end_encoded"):
-        return f"; {_within('pc.run_end_decode({0})', levels)} is a plain one"
+        return f"; {_write_levels('pc.run_end_decode({0})', levels)} is a plain one"
     return "; numbers, bools, times, bytes and text are read, in lists or by themselves"
 
 
-def _within(items: str, levels: int, column: str = "column") -> str:
+def _write_levels(items: str, levels: int, column: str = "column") -> str:
     """Write Python that makes a column of other items within the same lists."""
     if not levels:
         return items.format(column)
-    inner = _within(items, levels - 1, f"{column}.values")
+    inner = _write_levels(items, levels - 1, f"{column}.values")
     return f"type({column}).from_arrays({column}.offsets, {inner})"

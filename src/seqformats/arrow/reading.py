@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Shape, frozen
-from ..errors import BROKEN, DTYPE, EXACT, NULLS, ConversionError, StructureError, said
+from ..errors import BROKEN, DTYPE, EXACT, NULLS, ConversionError, StructureError, quote
 from ..formats.ragged import Ragged
 from ..formats.rows import lay_out
 from ..formats.structure import Structure
 from ..layout import Layout
-from ..limits import allocated
+from ..limits import allocate
 from .buffers import (
     Some,
     bits_set,
@@ -110,9 +110,9 @@ class Reader:
 
     def lists(self, some: Some, values: Column, dtype: DType) -> Some:
         """The items of lists by their offsets."""
-        return self.within(some, values, len(values), offsets_of(some, dtype))
+        return self.take_within(some, values, len(values), offsets_of(some, dtype))
 
-    def within(self, some: Some, values: Column, end: int, offsets: Array) -> Some:
+    def take_within(self, some: Some, values: Column, end: int, offsets: Array) -> Some:
         """Take what lies between offsets, one more than the entries, or than all entries of the array."""
         present = self.without_nulls(some)
         if some.in_one_piece:
@@ -172,7 +172,7 @@ class Reader:
         if (array.offset + len(array)) * size > len(values):
             raise BROKEN(f"{len(array)} lists of {size} items, from {array.offset} on, do not fit {len(values)} items")
         if some.in_one_piece and present is None:
-            lengths = allocated(_sizes, (some.size,), np.int64, size)
+            lengths = allocate(_sizes, (some.size,), np.int64, size)
             self.levels.append(Structure.of_lengths(lengths))
             return Some(values, (array.offset + some.first) * size, some.size * size)
         place = some.places()
@@ -184,7 +184,7 @@ class Reader:
         """The bytes of text and of binary values."""
         buffer = some.array.buffers()[2]
         values = bytes_of(buffer)
-        some = self.within(some, values, values.size, offsets_of(some, dtype))
+        some = self.take_within(some, values, values.size, offsets_of(some, dtype))
         return rows_of(some, values, ())
 
     def byte_views(self, some: Some) -> Array:
@@ -319,8 +319,8 @@ class Reader:
         except ValueError:
             value = np.empty((), object)
         if value.shape not in ((), item) or value.dtype.hasobject:
-            raise EXACT(f"items must be one value or one item of shape {item}, not {said(self.items)}")
-        return allocated(_full, (some.size, *item), value.dtype, value)
+            raise EXACT(f"items must be one value or one item of shape {item}, not {quote(self.items)}")
+        return allocate(_full, (some.size, *item), value.dtype, value)
 
     # --- what is null ---
 
@@ -360,7 +360,7 @@ def _full(shape: Shape, dtype: DType, value: Any) -> Array:
     return np.full(shape, value, dtype)
 
 
-def joined(parts: list[Part]) -> Part:
+def join_parts(parts: list[Part]) -> Part:
     """The chunks of a column as one part."""
     if len(parts) == 1:
         return parts[0]

@@ -9,7 +9,7 @@ import numpy as np
 from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..converters.convert import as_own, convert
-from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, said
+from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, quote
 from ..formats import Pairs, Ragged
 from ..formats.structure import Structure
 from .kinds import BYTE_VIEWS, BYTES, FIXED, FIXED_BYTES, LISTS, VIEWS, Column, DataType, kind_of, library
@@ -70,10 +70,10 @@ def to_arrow(x: Any, *, large: bool = True, type: Any = None) -> Any:
     ['a', 'bc']
     """
     if not isinstance(large, (bool, np.bool_)):
-        raise KIND(f"large must be True or False, not {said(large)}")
+        raise KIND(f"large must be True or False, not {quote(large)}")
     pa = library()
     if type is not None and not isinstance(type, pa.DataType):
-        raise KIND(f"type must be a type of pyarrow, not {said(type)}")
+        raise KIND(f"type must be a type of pyarrow, not {quote(type)}")
     if isinstance(x, Pairs):
         raise BATCH("Pairs are two columns; give x.one and x.two")
     if is_array(x):

@@ -10,7 +10,7 @@ from .live import Found
 from .search import Search
 
 
-def agreed(search: Search, finished: Found) -> tuple[Array, Structure]:
+def find_agreed(search: Search, finished: Found) -> tuple[Array, Structure]:
     """The tokens that the live hypotheses and the finished ones of each source have in common at first.
 
     Those are all that can be in the result: what is not among these finished ones now will never be, and what a live

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arrays import Array, is_among, library_of
 from ..arrays.dtypes import HALF
-from ..converters.layouts import at_least
-from ..errors import BATCH, COUNTS, EMPTY, SHAPE, said
+from ..converters.layouts import check_at_least
+from ..errors import BATCH, COUNTS, EMPTY, SHAPE, quote
 from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.join import check_alike
@@ -82,7 +82,7 @@ def beam_backtrace(
     >>> sf.beam_backtrace(ids, scores, beam_size=2, end=0).ids.to_nested()
     [[[7, 4], [7, 3]]]
     """
-    at_least(beam_size, "beam_size", 1)
+    check_at_least(beam_size, "beam_size", 1)
     last = token(end)
     steps, values = _steps(ids, "ids"), _steps(scores, "scores")
     check_alike(steps, "ids of step")
@@ -136,7 +136,7 @@ def _steps(given: object, what: str) -> tuple[LoD, ...]:
     for t, step in enumerate(steps):
         step._look()
         if len(step.lod) != 2 or step.item_shape not in ((), (1,)):
-            raise SHAPE(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {said(step)}")
+            raise SHAPE(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {quote(step)}")
         if len(step) != len(steps[0]):
             raise COUNTS(f"{what}[{t}] has {len(step)} sources, but {what}[0] has {len(steps[0])}")
         if t and step._structure.n != steps[t - 1].rows:

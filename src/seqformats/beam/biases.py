@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..arrays import Array
-from ..converters.layouts import at_least
-from ..errors import BEYOND, EMPTY, KIND, RANGE, said
+from ..converters.layouts import check_at_least
+from ..errors import BEYOND, EMPTY, KIND, RANGE, quote
 from ..formats.structure import whole
 from .live import Live
 from .plan import FREE, MOST, Plan, spread
@@ -41,18 +41,18 @@ class SequenceBias(Constraint):
 
     def __init__(self, biases: Mapping[int | tuple[int, ...], float]) -> None:
         if not isinstance(biases, Mapping):
-            raise KIND(f"the biases must be a dict from tokens and phrases to numbers, not {said(biases)}")
+            raise KIND(f"the biases must be a dict from tokens and phrases to numbers, not {quote(biases)}")
         self._biases: list[tuple[Array, float]] = []
         for tokens, bias in biases.items():
             parts = [tokens] if is_token(tokens) else tokens
             if not isinstance(parts, (list, tuple)):
-                raise KIND(f"the biases must be those of tokens and of tuples of such, not of {said(tokens)}")
+                raise KIND(f"the biases must be those of tokens and of tuples of such, not of {quote(tokens)}")
             phrase = tokens_of([whole(x, "a biased token") for x in parts], "the biased tokens")
             if not phrase.size:
                 raise EMPTY("a biased phrase has no token")
             value = number(bias, "a bias")
             if not value < 1e30:
-                raise RANGE(f"a bias must be below 1e30, not {said(bias)}")
+                raise RANGE(f"a bias must be below 1e30, not {quote(bias)}")
             self._biases.append((phrase, max(value, -1e30) if value > -math.inf else value))
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
@@ -100,9 +100,9 @@ class ExponentialDecayLengthPenalty(Constraint):
     """
 
     def __init__(self, start: int, factor: float) -> None:
-        self._start, self._factor = at_least(start, "start", 0), number(factor, "factor")
+        self._start, self._factor = check_at_least(start, "start", 0), number(factor, "factor")
         if not 0 < self._factor < math.inf:
-            raise RANGE(f"factor must be above 0, and finite, not {said(factor)}")
+            raise RANGE(f"factor must be above 0, and finite, not {quote(factor)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """Prepare the constraint for one search."""

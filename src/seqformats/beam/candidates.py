@@ -65,7 +65,7 @@ def select(query: Query, per_parent: int | None = None) -> Candidates:
         found = _on_gpu(query, per_parent, by_beams=True)
         return found if query.apart.begin.size == 0 else _with_apart(found, query.wanted)
     if per_parent is not None:
-        return _merged(query, _lists_of_rows(query, per_parent))
+        return _merge(query, _lists_of_rows(query, per_parent))
     lists = _best_tokens(query, query.wanted)
     return Candidates(lists.values, lists.values, lists.ids, lists.counts, lists.places, query.x.shape[1])
 
@@ -74,8 +74,8 @@ def _with_apart(found: Candidates, wanted: Wanted) -> Candidates:
     """The best of the lists of all beams, behind which are those of what is apart."""
     if found.counts.min(initial=0) < 0:
         return found._replace(counts=found.counts[: wanted.begin.size])  # which say which row is bad
-    best = used(found)
-    return ranked(found.values[best], found.ids[best], found.width, wanted._replace(most=2 * wanted.most))
+    best = find_used(found)
+    return rank(found.values[best], found.ids[best], found.width, wanted._replace(most=2 * wanted.most))
 
 
 def row_lists(query: Query, per_parent: int | None) -> Candidates:
@@ -175,7 +175,7 @@ def work(query: Query, wanted: Wanted, before: tuple[Lists, Array] | None, place
     return Lists(values, ids, np.empty(beams, np.int64), places), np.empty(size, np.float32)
 
 
-def _merged(query: Query, lists: Lists) -> Candidates:
+def _merge(query: Query, lists: Lists) -> Candidates:
     """The best candidates of every beam, of the lists of its rows, on the host."""
     places, count = query.places(lists.places), query.wanted.begin.size
     values, ids = np.empty(count * places, np.float32), np.empty(count * places, np.int64)
@@ -184,7 +184,7 @@ def _merged(query: Query, lists: Lists) -> Candidates:
     return Candidates(values, values, ids, out.counts, places, query.x.shape[1])
 
 
-def ranked(values: Array, ids: Array, width: int, wanted: Wanted, before: tuple[Array, ...] = ()) -> Candidates:
+def rank(values: Array, ids: Array, width: int, wanted: Wanted, before: tuple[Array, ...] = ()) -> Candidates:
     """The best of any candidates, on the host, as `select` has them: NaN and -inf are none.
 
     `before` are keys that count more than the values, the last one most; small ones first.
@@ -207,18 +207,18 @@ def ranked(values: Array, ids: Array, width: int, wanted: Wanted, before: tuple[
     return Candidates(best, best, names, np.bincount(of, minlength=count).astype(np.int64), places, width)
 
 
-def used(found: Candidates) -> Array:
+def find_used(found: Candidates) -> Array:
     """The places where there is a candidate, beam by beam, in their order."""
     beam = np.repeat(np.arange(found.counts.size), found.counts)
     return beam * found.places + np.arange(beam.size) - np.searchsorted(beam, beam)
 
 
-def interleaved(parts: list[Candidates]) -> Candidates:
+def interleave(parts: list[Candidates]) -> Candidates:
     """The candidates of all beams, of which each part has every so many."""
     groups, places = len(parts), max(part.places for part in parts)
     count = parts[0].counts.size
 
-    def joined(name: str) -> Array:
+    def join(name: str) -> Array:
         out = np.empty((count, places), getattr(parts[0], name).dtype)
         for g, part in enumerate(parts):
             out[g::groups, : part.places] = getattr(part, name).reshape(count, part.places)[g::groups]
@@ -227,5 +227,5 @@ def interleaved(parts: list[Candidates]) -> Candidates:
     counts = np.empty(count, np.int64)
     for g, part in enumerate(parts):
         counts[g::groups] = part.counts[g::groups]
-    values = joined("values")
-    return Candidates(values, values, joined("ids"), counts, places, parts[0].width)
+    values = join("values")
+    return Candidates(values, values, join("ids"), counts, places, parts[0].width)

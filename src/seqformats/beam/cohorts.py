@@ -133,8 +133,8 @@ class Cohorts:
         if self._alone:
             return self._all[0].plan(width)
         plans = [(cohort.plan(width), cohort.rows.size) for cohort in self._all]
-        return Plan.joined(plans, width) if any(plan is not None for plan, _ in plans) else None
+        return Plan.join(plans, width) if any(plan is not None for plan, _ in plans) else None
 
     def phrases(self) -> LexicalSearch:
         """The phrases that hypotheses must have, and how many of them each row has."""
-        return LexicalSearch.joined([cohort.phrases() for cohort in self._all])
+        return LexicalSearch.join([cohort.phrases() for cohort in self._all])

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arrays import Array, distinct, is_among, is_array
 from ..converters.convert import convert
-from ..converters.layouts import at_least
-from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, said
+from ..converters.layouts import check_at_least
+from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, quote
 from ..formats import LoD, Ragged, is_own
 from ..formats.structure import whole
 from ..limits import remember
@@ -77,13 +77,13 @@ class AllowedTokens(Constraint):
 
 def _with_ends(parts: Sequence[Ragged[Array]], ends: Sequence[Array]) -> Trie:
     """A tree for each part, whose sequences go on with each of its ends."""
-    found = [_ended(part, last) for part, last in zip(parts, ends, strict=True)]
+    found = [_append_ends(part, last) for part, last in zip(parts, ends, strict=True)]
     none = Ragged(np.empty(0, np.int64), [])
     part = np.repeat(np.arange(len(parts)), list(map(len, found)))
     return Trie._of(join_batches([none, *found]), part, len(parts))
 
 
-def _ended(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
+def _append_ends(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
     """Each sequence with each of the ends behind it, or itself, if it ends already or nothing does."""
     if not ends.size or not len(sequences):
         return sequences
@@ -195,7 +195,7 @@ class ForcedTokens(Constraint):
         self._free = is_flag(free, "free")
         if not isinstance(tokens, Mapping):
             raise KIND(f"the forced tokens must be a dict from places to tokens, not {type(tokens).__name__}")
-        self._at = {at_least(t, "a place", 0): at_least(token, "a token", 0) for t, token in tokens.items()}
+        self._at = {check_at_least(t, "a place", 0): check_at_least(token, "a token", 0) for t, token in tokens.items()}
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """Prepare the constraint for one search."""
@@ -236,7 +236,7 @@ class BannedTokens(Constraint):
     """
 
     def __init__(self, tokens: object, *, until: int | None = None) -> None:
-        self._until = None if until is None else at_least(until, "until", 1)
+        self._until = None if until is None else check_at_least(until, "until", 1)
         if is_own(tokens):
             tokens = token_lists(tokens, "the banned tokens")
         if is_token(tokens):
@@ -290,7 +290,7 @@ class NoRepeatNgram(Constraint):
     """
 
     def __init__(self, n: int) -> None:
-        self._n = at_least(n, "n", 1)
+        self._n = check_at_least(n, "n", 1)
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """Prepare the constraint for one search."""
@@ -339,7 +339,7 @@ class RepetitionPenalty(Constraint):
     def __init__(self, penalty: float) -> None:
         self._penalty = number(penalty, "penalty")
         if not 1e-30 < self._penalty < 1e30:
-            raise RANGE(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
+            raise RANGE(f"penalty must be above 0, and between 1e-30 and 1e30, not {quote(penalty)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """Prepare the constraint for one search."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..errors import KIND, NAN, RANGE, SHAPE, said
+from ..errors import KIND, NAN, RANGE, SHAPE, quote
 from ..formats import Ragged
 from ..operations.reduce import reduce_sum
 from .live import Found, Trail
@@ -23,7 +23,7 @@ class Coverage:
     def __init__(self, weight: float) -> None:
         self.weight = number(weight, "coverage")
         if not 0 <= self.weight < 1e30:
-            raise RANGE(f"coverage must be at least 0, and below 1e30, not {said(weight)}")
+            raise RANGE(f"coverage must be at least 0, and below 1e30, not {quote(weight)}")
 
     def waiting(self, rule: Rule) -> Rule:
         """The rule, which must not stop at the hypothesis with the best score where another may have the best cover."""
@@ -60,7 +60,7 @@ def _log_coverage(source: Array, trail: Trail, tree: Tree, paths: Paths) -> Arra
     library, attention = paths.first(rows, trail)
     if library.dtype_name(attention.dtype) not in _SUMMED:
         attention = library.astype(attention, "float32")
-    totals = library.to_numpy(reduce_sum(Ragged._sealed(attention, trail.inner))).astype(np.float64)
+    totals = library.to_numpy(reduce_sum(Ragged._freeze(attention, trail.inner))).astype(np.float64)
     none = np.isnan(totals).any(1)
     if none.any():
         raise NAN(f"the attention that was kept for source {source[none][0]} holds NaN")

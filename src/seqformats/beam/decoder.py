@@ -11,13 +11,13 @@ from ..arrays import Array, frozen, is_among
 from ..errors import TURN
 from ..formats import Ragged
 from ..formats.structure import whole
-from .agreed import agreed
-from .joining import joined
+from .agreed import find_agreed
+from .joining import join_memories
 from .memory import Memories, arrays_among, check_memory, check_place, check_rows, parts, place_of, rows_of
 from .options import More, Options, per_source, with_options
 from .paths import Paths
 from .prompts import where_wanted
-from .result import BeamResult, BeamState, hypotheses, traced
+from .result import BeamResult, BeamState, hypotheses, trace_steps
 from .search import Search
 from .selection import Selection
 from .sources import places_of
@@ -95,7 +95,7 @@ class BeamDecoder:
         self._numbers = frozen(np.arange(sources.n))
         self._known = sources.n  # how many sources there have been
         self._set_prompt()
-        self.state = self._seen(memory)
+        self.state = self._show(memory)
 
     @property
     def active(self) -> bool:
@@ -146,9 +146,9 @@ class BeamDecoder:
         self._paths.add(live.nodes, kept, found_kept)
         if self._place.like is None and memory is not None:
             self._like = scores
-        state = self._seen(memory)
+        state = self._show(memory)
         if memory is not None and (state.moved or told):
-            state.memory = self._followed(memory, scores)
+            state.memory = self._follow(memory, scores)
         self.state, self._memories.rows = state, search.live.source.size
         self._selection.follow(search.live)
         self._selection.hooks.follow(state, told)
@@ -185,8 +185,8 @@ class BeamDecoder:
         [[2]]
         [[2, 1, 1, 1]]
         """
-        tokens, structure = agreed(self._search, self._search.possible(self._coverage, self._paths))
-        return Ragged._sealed(self._place.put(tokens), structure)
+        tokens, structure = find_agreed(self._search, self._search.possible(self._coverage, self._paths))
+        return Ragged._freeze(self._place.put(tokens), structure)
 
     def result(self) -> BeamResult:
         """The hypotheses that are finished.
@@ -205,7 +205,7 @@ class BeamDecoder:
         best = search.best(self._coverage, self._paths)
         found = hypotheses(search, self._paths, best, np.arange(search.sources.n), self._place)
         if self._paths.traced:
-            found = replace(found, trace=traced(search.nodes, search.sources.start, self._place))
+            found = replace(found, trace=trace_steps(search.nodes, search.sources.start, self._place))
         return found
 
     # --- sources that come and go ------------------------------------------------------------------------------------
@@ -279,19 +279,19 @@ class BeamDecoder:
         rows = search.live.source.size
         begun = self._selection.more(options, sources, self._known)
         told: list[Any] = []
-        shared = joined(self._shared, options.shared, "shared") if search.sources.n else options.shared
+        shared = join_memories(self._shared, options.shared, "shared") if search.sources.n else options.shared
         if memory is None:
             memory = before
         elif rows:
             told = check_memory(before, rows, place)
-            memory = joined(before, memory, "memory")
+            memory = join_memories(before, memory, "memory")
             self._memories.rows = rows + sources.n
         self._cut = True
         search.add(sources)
         self._selection.add(begun, search.live)
         self._known += sources.n
         added = np.arange(self._known - sources.n, self._known)
-        self._changed(np.append(self._numbers, added), memory, shared)
+        self._change(np.append(self._numbers, added), memory, shared)
         self._selection.hooks.tell(np.append(np.arange(rows), np.full(sources.n, -1)), place, told)
         self._cut = False
         return added
@@ -346,10 +346,10 @@ class BeamDecoder:
         rows = search.keep(kept)
         self._selection.keep(kept, rows)
         dropped = search.nodes.dropped - nodes.dropped
-        self._paths.without(dropped, nodes.steps[dropped])
+        self._paths.drop_steps(dropped, nodes.steps[dropped])
         if told is not None:
             memory = self._left(memory, rows[rows < self._memories.rows])
-        self._changed(numbers[kept], memory, rows_of(shared, kept, "shared"))
+        self._change(numbers[kept], memory, rows_of(shared, kept, "shared"))
         if told is not None:
             self._selection.hooks.tell(rows, self._place, told)
         self._cut = False
@@ -361,11 +361,11 @@ class BeamDecoder:
         if self._paths.traced:
             raise TURN("trace=True keeps every step of the sources that it has begun with; leave it out")
 
-    def _changed(self, numbers: Array, memory: object, shared: object) -> None:
+    def _change(self, numbers: Array, memory: object, shared: object) -> None:
         """Take over the sources that are there now."""
         self._numbers, self._shared = frozen(numbers), shared
         self._set_prompt()
-        self.state = self._seen(memory)
+        self.state = self._show(memory)
 
     def _check_whole(self) -> None:
         """StructureError where a step is under way, or was cut short."""
@@ -375,11 +375,11 @@ class BeamDecoder:
     def _set_prompt(self) -> None:
         """Show the prompts of the sources that are there."""
         prompts = self._search.sources.prompts
-        self._prompt = None if prompts is None else Ragged._sealed(self._place.put(prompts.data), prompts._structure)
+        self._prompt = None if prompts is None else Ragged._freeze(self._place.put(prompts.data), prompts._structure)
 
     # --- memories ----------------------------------------------------------------------------------------------------
 
-    def _followed(self, memory: object, scores: Array) -> Any:
+    def _follow(self, memory: object, scores: Array) -> Any:
         """The memory of the rows that are now."""
         live, place = self._search.live, self._place
         parents, tokens = live.beside("parents", place), live.beside("tokens", place)
@@ -393,7 +393,7 @@ class BeamDecoder:
         like = self._like if place.like is None else place.like
         return self._memories.follow(memory, place, rows, put(rows), put(np.full(rows.size, -1)), like)
 
-    def _seen(self, memory: object) -> BeamState:
+    def _show(self, memory: object) -> BeamState:
         """Show the rows that are there now, which a GPU gets with what its kernels ask for."""
         search, live = self._search, self._search.live
         live.gather(search.wanted, search.apart, self._place)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..converters.layouts import at_least
-from ..errors import RANGE, said
+from ..converters.layouts import check_at_least
+from ..errors import RANGE, quote
 from .live import Live
 from .plan import Plan
 from .protocol import Constraint
@@ -44,12 +44,12 @@ class DiverseGroups(Constraint):
     """
 
     def __init__(self, groups: int, penalty: float) -> None:
-        self.groups = at_least(groups, "groups", 1)
+        self.groups = check_at_least(groups, "groups", 1)
         self.penalty = number(penalty, "penalty")
         if not 0 <= self.penalty < 1e30:
-            raise RANGE(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
+            raise RANGE(f"penalty must be at least 0, and below 1e30, not {quote(penalty)}")
 
-    def penalised(self, plan: Plan | None, live: Live, width: int, chosen: Array) -> Plan:
+    def penalise(self, plan: Plan | None, live: Live, width: int, chosen: Array) -> Plan:
         """The plan, and a penalty for every token, as ``source * width + token``, that was chosen before."""
         pairs, counts = np.unique(chosen, return_counts=True)
         changed = Plan(live.source.size, width) if plan is None else plan.copy()

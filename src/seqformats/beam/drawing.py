@@ -72,7 +72,7 @@ class WithReplacement(Drawing):
             source, lengths = source[row], lengths[row]
             number = np.where(first[row], np.arange(row.size) - begin[row], number[row])
         draws = Draws(begin, self._seeds[source], number << 32 | self._numbers[source], lengths)
-        drawn = to_host(self._room.drawn(query, draws, self._warp).tokens)
+        drawn = to_host(self._room.draw(query, draws, self._warp).tokens)
         tokens = drawn[row.size :].astype(np.int64)
         beams = query.wanted.begin.size
         there = tokens >= 0
@@ -120,9 +120,9 @@ class WithoutReplacement(Drawing):
     """The best candidates with Gumbel noise, which is a hash of the tokens of a hypothesis."""
 
     def __init__(self, seeds: Array, numbers: Array | None, warp: Warp) -> None:
-        self._hashes = _mixed(_mixed(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
+        self._hashes = _mix_bits(_mix_bits(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
         if numbers is not None:
-            self._hashes = _mixed(self._hashes ^ _mixed(numbers + 1))
+            self._hashes = _mix_bits(self._hashes ^ _mix_bits(numbers + 1))
         self._warp = None if warp.top_k == 0 and warp.numbers.tolist() == _AS_IT_IS else warp
         self._room = _Rooms()
         self._running = np.zeros(seeds.size, np.float32)  # the log-probability of each row as it was drawn from
@@ -134,11 +134,11 @@ class WithoutReplacement(Drawing):
         before, drawn_from = running, x
         if self._warp is not None:
             no_draws = Draws(np.zeros(x.shape[0] + 1, np.int64), _NO_DRAWS, _NO_DRAWS, _NO_DRAWS)
-            before, drawn_from = self._running, self._room.drawn(query, no_draws, self._warp).warped
-        noisy = self._perturbed(library, drawn_from, before, live.rows.keys)
+            before, drawn_from = self._running, self._room.draw(query, no_draws, self._warp).warped
+        noisy = self._perturb(library, drawn_from, before, live.rows.keys)
         found = best(query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS))
         live.check(found.counts)
-        used = candidates.used(found)
+        used = candidates.find_used(found)
         ids = found.ids[used]
         values = np.zeros_like(found.keys)
         row = ids // found.width
@@ -149,7 +149,7 @@ class WithoutReplacement(Drawing):
             self._last, self._width = (ids[order], (before[row] + added)[order]), found.width
         return found._replace(values=values)
 
-    def _perturbed(self, library: Library, x: Array, running: Array, keys: Array) -> Array:
+    def _perturb(self, library: Library, x: Array, running: Array, keys: Array) -> Array:
         """Log-probabilities of all candidates with noise; see the kernel."""
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
@@ -159,7 +159,7 @@ class WithoutReplacement(Drawing):
 
     def follow(self, live: Live) -> None:
         """The rows have become these."""
-        self._hashes = _mixed(_mixed(self._hashes[live.parents]) ^ (live.tokens + 1))
+        self._hashes = _mix_bits(_mix_bits(self._hashes[live.parents]) ^ (live.tokens + 1))
         if self._warp is not None:
             ids, running = self._last
             self._running = running[np.searchsorted(ids, live.parents * self._width + live.tokens)]
@@ -182,7 +182,7 @@ class _Rooms:
     def __init__(self) -> None:
         self._size, self._room = (-1, -1), _NO_ROOM
 
-    def drawn(self, query: Query, draws: Draws, warp: Warp) -> Drawn:
+    def draw(self, query: Query, draws: Draws, warp: Warp) -> Drawn:
         """Draw beside the scores; where nothing is drawn, give the log-probabilities that would be drawn from."""
         library, x, running, form = query[:4]
         rows, width = x.shape
@@ -212,7 +212,7 @@ class _Rooms:
         return self._room
 
 
-def _mixed(x: Array) -> Array:
+def _mix_bits(x: Array) -> Array:
     """The hash of the kernel `perturb_scores`, of many."""
     x = x ^ (x >> 15)
     x = (x * 0x2C1B3C6D) & 0xFFFFFFFF

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, to_host
-from ..errors import KIND, NAN, RESULT, RETURNED, said
+from ..errors import KIND, NAN, RESULT, RETURNED, quote
 from ..formats import Encoding, LoD
 from ..formats.structure import Structure, integers
 from . import candidates
@@ -56,7 +56,7 @@ class Hooks:
         library, x = query.library, query.x
         found = candidates.row_lists(query, per_parent)
         live.check(found.counts)
-        best = candidates.used(found)
+        best = candidates.find_used(found)
         values, ids = found.values[best], found.ids[best]
         levels = (_rows_of_sources(live, n), Structure.of_lengths(found.counts.astype(np.int64)))
         tokens, scores = (LoD._over(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
@@ -64,14 +64,14 @@ class Hooks:
             tokens, scores = _several_of(hook(tokens, scores, state), "on_candidates", ("ids", "scores"))
             levels = _two_levels(tokens, scores, levels[0])
         parents = np.repeat(np.arange(levels[1].n), levels[1].lengths)
-        return _ranked("on_candidates", scores, tokens, parents, query.wanted, x.shape[1], live.t)
+        return _sort_candidates("on_candidates", scores, tokens, parents, query.wanted, x.shape[1], live.t)
 
     def selected(self, query: Query, found: Candidates, live: Live, n: int, state: BeamState) -> Candidates:
         """Give the selected candidates that ``on_selected`` leaves."""
         library, x = query.library, query.x
         for hook in self.on_selected:
             live.check(found.counts)
-            used = candidates.used(found)
+            used = candidates.find_used(found)
             parents, tokens = np.divmod(found.ids[used], found.width)
             order = np.argsort(parents, kind="stable")
             rows = live.source.size
@@ -85,7 +85,7 @@ class Hooks:
                 raise RESULT(f"parents must be rows, from 0 to {rows - 1}, but on_selected returned {parents}")
             wanted = query.wanted
             wanted = wanted._replace(most=np.full_like(wanted.most, max(parents.size, 1)))
-            found = _ranked("on_selected", scores, ids, parents, wanted, found.width, live.t)
+            found = _sort_candidates("on_selected", scores, ids, parents, wanted, found.width, live.t)
         return found
 
 
@@ -123,7 +123,7 @@ def _two_levels(ids: object, scores: object, rows: Structure) -> tuple[Structure
     levels = []
     for x in (ids, scores):
         if not isinstance(x, LoD) or len(x.lod) != 2 or x.item_shape not in ((), (1,)):
-            raise RESULT(f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {said(x)}")
+            raise RESULT(f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {quote(x)}")
         if not np.array_equal(x.lod[0], rows.offsets):
             raise RESULT("on_candidates must keep the rows of every source")
         levels.append(x._levels)
@@ -137,7 +137,7 @@ def _rows_of_sources(live: Live, n: int) -> Structure:
     return Structure.of_lengths(np.bincount(live.source, minlength=n).astype(np.int64))
 
 
-def _ranked(
+def _sort_candidates(
     name: str, scores: LoD | Array, ids: LoD | Array, parents: Array, wanted: Wanted, width: int, t: int
 ) -> Candidates:
     """Candidates from a hook, sorted."""
@@ -153,7 +153,7 @@ def _ranked(
     if tokens.size and (tokens.min() < 0 or tokens.max() >= width):
         wrong = tokens.min() if tokens.min() < 0 else tokens.max()
         raise RESULT(f"ids must be from 0 to {width - 1}, but {name} returned {wrong}")
-    return candidates.ranked(values.astype(np.float32), parents * width + tokens.astype(np.int64), width, wanted)
+    return candidates.rank(values.astype(np.float32), parents * width + tokens.astype(np.int64), width, wanted)
 
 
 def _data_of(x: object) -> object:

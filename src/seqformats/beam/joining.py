@@ -13,7 +13,7 @@ from ..operations.batch import join_batches
 from .memory import array_like, is_record, is_row_list, members_of, telling
 
 
-def joined(before: Any, more: Any, what: str) -> Any:
+def join_memories(before: Any, more: Any, what: str) -> Any:
     """Two memories as one: the rows of the second come behind those of the first.
 
     Raises
@@ -21,13 +21,13 @@ def joined(before: Any, more: Any, what: str) -> Any:
     StructureError, TypeError, DeviceError
         Where they do not hold the same.
     """
-    return _joined(before, more, what, {})
+    return _join(before, more, what, {})
 
 
 Done = dict[tuple[int, int], tuple[Any, Any, Any]]
 
 
-def _joined(before: Any, more: Any, what: str, done: Done) -> Any:
+def _join(before: Any, more: Any, what: str, done: Done) -> Any:
     """Join what is in two containers; `done` are the pairs already joined, so that what is there twice stays so."""
     key = id(before), id(more)
     if key not in done:
@@ -65,15 +65,15 @@ def _containers(before: Any, more: Any, what: str, done: Done) -> Any:
             raise _differ(before, more, what)
         twin = copy.copy(before)
         for key, value in before.items():
-            twin[key] = _joined(value, more[key], what, done)
+            twin[key] = _join(value, more[key], what, done)
         return twin
     if isinstance(before, (tuple, list)):
-        found = [_joined(a, b, what, done) for a, b in zip(before, more, strict=True)]
+        found = [_join(a, b, what, done) for a, b in zip(before, more, strict=True)]
         return type(before)(*found) if is_record(before) else type(before)(found)
     twin = copy.copy(before)
     for field in dataclasses.fields(before):
         name = field.name
-        object.__setattr__(twin, name, _joined(getattr(before, name, None), getattr(more, name, None), what, done))
+        object.__setattr__(twin, name, _join(getattr(before, name, None), getattr(more, name, None), what, done))
     return twin
 
 
@@ -105,11 +105,11 @@ def _batches(before: Any, more: Any, what: str) -> Any:
 def _differ(before: Any, more: Any, what: str) -> StructureError:
     return MIXED(
         f"{what} of the sources that are added must hold the same as that of the others, but in one place there is "
-        f"{_named(before)}, and {_named(more)} is given"
+        f"{_describe(before)}, and {_describe(more)} is given"
     )
 
 
-def _named(x: Any) -> str:
+def _describe(x: Any) -> str:
     """Describe a container, with the number of its members or their keys."""
     if isinstance(x, dict):
         return f"a dict of {', '.join(map(repr, x)) or 'nothing'}"

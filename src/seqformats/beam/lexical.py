@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, distinct, is_among
 from ..converters.convert import convert
-from ..errors import BEYOND, COUNTS, EMPTY, KIND, said
+from ..errors import BEYOND, COUNTS, EMPTY, KIND, quote
 from ..formats import is_own
 from . import candidates
 from .candidates import Query
@@ -66,7 +66,7 @@ class LexicalConstraints(Constraint):
             phrases = [phrases]
         for part in phrases:
             if is_token(part):
-                raise KIND(f"phrases must be lists of tokens, but {said(part)} stands beside lists")
+                raise KIND(f"phrases must be lists of tokens, but {quote(part)} stands beside lists")
         self._each |= bool(phrases) and not any(len(part) for part in phrases)  # as a phrase has a token
         parts = phrases if self._each else [phrases]
         self._phrases = [[tokens_of(phrase, "a phrase").tolist() for phrase in part] for part in parts]
@@ -168,7 +168,7 @@ class LexicalSearch(Running):
         return part
 
     @classmethod
-    def joined(cls, parts: Sequence[LexicalSearch]) -> LexicalSearch:
+    def join(cls, parts: Sequence[LexicalSearch]) -> LexicalSearch:
         """Join several searches, one behind the other."""
         found = cls([], [])
         found.sources = [source for part in parts for source in part.sources]
@@ -204,7 +204,7 @@ class LexicalSearch(Running):
         width = x.shape[1]
         found = candidates.row_lists(query, per_parent)
         live.check(found.counts)
-        best = candidates.used(found)
+        best = candidates.find_used(found)
         values, ids = found.values[best], found.ids[best]
         of_rows = [self.sources[source] for source in live.source.tolist()]
         wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
@@ -225,4 +225,4 @@ class LexicalSearch(Running):
         first = np.maximum.accumulate(np.where(fresh, np.arange(fresh.size), 0))
         turn = np.empty_like(order)
         turn[order] = np.arange(order.size) - first
-        return candidates.ranked(values, ids, width, query.wanted, (-far, turn))
+        return candidates.rank(values, ids, width, query.wanted, (-far, turn))

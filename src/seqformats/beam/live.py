@@ -66,7 +66,7 @@ class Nodes:
         steps: Array = np.searchsorted(np.array(self.steps), nodes, "right")
         return steps + self.dropped
 
-    def without(self, steps: int) -> tuple[Nodes, int]:
+    def drop_steps(self, steps: int) -> tuple[Nodes, int]:
         """The tree without so many first steps, and by how much the numbers of its nodes are smaller."""
         cut, count, other = self.steps[steps], self.steps[-1], Nodes()
         other._tokens, other._values = self._tokens[cut:count].copy(), self._values[cut:count].copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..arrays import Array
-from ..errors import KIND, RETURNED, said
+from ..errors import KIND, RETURNED, quote
 from .decoder import BeamDecoder
 from .options import Options, with_options
 from .result import BeamResult, BeamState
@@ -158,6 +158,6 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     while decoder.active:
         returned = step(decoder.state)
         if not isinstance(returned, tuple) or len(returned) not in (2, 3):
-            raise RETURNED(f"step must return (scores, memory) or (scores, memory, kept), not {said(returned)}")
+            raise RETURNED(f"step must return (scores, memory) or (scores, memory, kept), not {quote(returned)}")
         decoder.step(*returned)
     return decoder.result()

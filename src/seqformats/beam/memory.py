@@ -140,30 +140,30 @@ def _collect(
 Done = dict[int, tuple[Any, Any]]
 
 
-def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
+def map_memory(memory: Any, change: Callable[[Any], Any]) -> Any:
     """Rebuild the containers with every part changed, once where it occurs several times."""
-    return change(memory) if array_like(memory) else _mapped(memory, change, {})
+    return change(memory) if array_like(memory) else _map(memory, change, {})
 
 
-def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+def _map(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
     """Change what is in a memory; `done` are the objects that were changed, by their places, and into what."""
     if type(x) in _SCALARS:
         return x
     known = done.get(id(x))
     if known is None:
         is_part = array_like(x) or telling(x) or is_row_list(x, "memory")
-        known = done[id(x)] = x, change(x) if is_part else _filled(x, change, done)
+        known = done[id(x)] = x, change(x) if is_part else _rebuild(x, change, done)
     return known[1]
 
 
-def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+def _rebuild(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
     """A container like `x`, with every part in it changed; `x` itself where none is."""
     before = members_of(x)
     if before is None:
         return x
     after, same = [], True
     for value in before:
-        new = _mapped(value, change, done)
+        new = _map(value, change, done)
         same = same and new is value
         after.append(new)
     if same:
@@ -258,7 +258,7 @@ class Memories:
         self.rows = parents.size
         number, library = -1, place.library
 
-        def moved(x: Any) -> Any:
+        def move(x: Any) -> Any:
             nonlocal number
             number += 1
             if is_array(x):
@@ -267,15 +267,15 @@ class Memories:
             if array_like(x):
                 return x[parents]
             if telling(x):
-                return told(x, beside(parents, scores) if _is_cache(x) else at_place, tokens)
+                return notify(x, place_parents(parents, scores) if _is_cache(x) else at_place, tokens)
             return type(x)([x[i] for i in parents.tolist()]) if x else x
 
-        return mapped(memory, moved)
+        return map_memory(memory, move)
 
     def stay(self, memory: Any, at_place: Array, tokens: Array) -> Any:
         """Go on where every row follows the row of the same number: only who follows every step is told."""
-        return mapped(
-            memory, lambda x: x if array_like(x) or not telling(x) or _is_cache(x) else told(x, at_place, tokens)
+        return map_memory(
+            memory, lambda x: x if array_like(x) or not telling(x) or _is_cache(x) else notify(x, at_place, tokens)
         )
 
     def _buffer(self, number: int, library: Library, x: Array, rows: int) -> Array:
@@ -295,13 +295,13 @@ class Memories:
         return used
 
 
-def beside(parents: Array, scores: Array) -> Array:
+def place_parents(parents: Array, scores: Array) -> Array:
     """The parents as an array of the library of the scores, on their device."""
     library, like = adopt(scores, "scores")
     return library.from_host(parents, like)
 
 
-def told(x: object, parents: Array, tokens: Array) -> Any:
+def notify(x: object, parents: Array, tokens: Array) -> Any:
     """Tell an object how rows go on; the result is the object itself, or what its method returns."""
     method = telling(x)
     assert method is not None
@@ -362,7 +362,7 @@ def _samples(found: list[Any]) -> Iterable[tuple[Library, Array]]:
 def rows_of(x: Any, rows: Array, what: str) -> Any:
     """Rebuild the containers with these rows of what has rows."""
 
-    def picked(part: Any) -> Any:
+    def pick(part: Any) -> Any:
         if is_array(part):
             library, array = adopt(part, what)
             return library.take(array, rows, 0)
@@ -370,4 +370,4 @@ def rows_of(x: Any, rows: Array, what: str) -> Any:
             return part[rows]
         return part if telling(part) else type(part)([part[i] for i in rows.tolist()])
 
-    return mapped(x, picked)
+    return map_memory(x, pick)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import hints
 from ..arrays import Array, has_items, is_array, to_host
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..errors import COUNTS, EMPTY, KIND, OPTION, RANGE, ROOM, TURN
 from ..formats import LoD, Ragged, is_own
 from ..formats.structure import integers, whole
@@ -136,7 +136,7 @@ def per_source(options: Options, n: int | None) -> Sources:
     limit = _whole(options.max_new_tokens, n, "max_new_tokens", 1)
     least = _whole(options.min_new_tokens, n, "min_new_tokens", 0)
     places = width.max(initial=1) * options.made_rule().patience
-    if at_least(options.n_best, "n_best", 1) > places and n:
+    if check_at_least(options.n_best, "n_best", 1) > places and n:
         raise ROOM(f"n_best is {options.n_best}, but the beams have {places:g} places at most")
     penalty = _penalties(options.length_penalty, n)
     return Sources(start, width, limit, least, penalty, ends_of(options.end, n), prompts)
@@ -172,7 +172,7 @@ def _whole(value: Whole, n: int, what: str, least: int) -> Array:
     if has_items(value) and found.size != n:
         raise COUNTS(f"{what} has {found.size} numbers, but there are {n} sources")
     if found.size:
-        at_least(int(found.min()), what, least)
+        check_at_least(int(found.min()), what, least)
         if found.max() > _MOST:
             raise RANGE(f"{what} must be at most {_MOST}, not {found.max()}")
     return found if has_items(value) else np.repeat(found, n)
@@ -210,7 +210,7 @@ def with_options(
     required = {name for name, field in fields.items() if field.default is field.empty}
     keywords = ", ".join(fields)
 
-    def decorated(function: Callable[[A, B, Made], R]) -> Callable[Concatenate[A, B, P], R]:
+    def decorate(function: Callable[[A, B, Made], R]) -> Callable[Concatenate[A, B, P], R]:
         signature = inspect.signature(function)
         *first, _ = signature.parameters.values()
         names = [one.name for one in first]
@@ -236,4 +236,4 @@ def with_options(
         found: Callable[Concatenate[A, B, P], R] = described
         return found
 
-    return decorated
+    return decorate

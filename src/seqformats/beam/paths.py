@@ -81,12 +81,12 @@ class Paths:
         self._steps += 1
         if found is not None:
             if self._like is None:
-                self._like, self._form = found, _filled(kept, (), dict.fromkeys(found, 0))  # without the arrays
+                self._like, self._form = found, _rebuild(kept, (), dict.fromkeys(found, 0))  # without the arrays
             self._kept.append(found)
         if self.traced or found is not None:
             self.nodes.append(nodes)
 
-    def without(self, steps: int, cut: int) -> None:
+    def drop_steps(self, steps: int, cut: int) -> None:
         """Forget so many first steps, whose nodes are those below `cut`."""
         self._kept = self._kept[steps:]
         self.nodes = [x - cut for x in self.nodes[steps:]]
@@ -112,7 +112,7 @@ class Paths:
             return None
         ways, levels = _by_step(rows, trail), (outer, trail.inner)
         found = {key: LoD._over(self._along(leaf, key, ways), levels) for key, leaf in self._like.items()}
-        return _filled(self._form, (), found)
+        return _rebuild(self._form, (), found)
 
     def first(self, rows: Array, trail: Trail) -> Leaf:
         """Gather the first array that was kept, where each token was chosen."""
@@ -150,11 +150,11 @@ def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:
         yield path, x
 
 
-def _filled(x: Any, path: Key, found: Mapping[Key, object]) -> Any:
+def _rebuild(x: Any, path: Key, found: Mapping[Key, object]) -> Any:
     """Rebuild the containers with other leaves."""
     if isinstance(x, dict):
-        return {key: _filled(value, (*path, key), found) for key, value in x.items()}
+        return {key: _rebuild(value, (*path, key), found) for key, value in x.items()}
     if isinstance(x, (tuple, list)):
-        filled = [_filled(value, (*path, i), found) for i, value in enumerate(x)]
+        filled = [_rebuild(value, (*path, i), found) for i, value in enumerate(x)]
         return type(x)(*filled) if hasattr(x, "_fields") else type(x)(filled)
     return found.get(path)

@@ -183,7 +183,7 @@ class Plan:
         return plan
 
     @classmethod
-    def joined(cls, plans: Sequence[tuple[Plan | None, int]], width: int) -> Plan:
+    def join(cls, plans: Sequence[tuple[Plan | None, int]], width: int) -> Plan:
         """Join several plans, each of so many rows, before there is a mask; None says nothing."""
         found = cls(sum(rows for _, rows in plans), width)
         limits, allowed, row, place = [], [found.allowed], 0, 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array, frozen
-from ..errors import KIND, said
+from ..errors import KIND, quote
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
@@ -68,7 +68,7 @@ class BeamState:
 
     def __init__(self, live: Live, place: Place, memory: object, shared: object, prompt: Ragged | None) -> None:
         if type(live) is not Live:
-            raise KIND(f"a search makes its states itself, of hypotheses that live, not of {said(live)}")
+            raise KIND(f"a search makes its states itself, of hypotheses that live, not of {quote(live)}")
         self._live, self._place = live, place
         self._prefixes: Ragged | None = None
         self.memory: Any = memory
@@ -105,7 +105,7 @@ class BeamState:
         """The tokens of each row so far, without the start."""
         if self._prefixes is None:
             tokens, structure = self._live.ragged
-            self._prefixes = Ragged._sealed(self._place.put(tokens), structure)
+            self._prefixes = Ragged._freeze(self._place.put(tokens), structure)
         return self._prefixes
 
     def __repr__(self) -> str:
@@ -218,7 +218,7 @@ def hypotheses(search: Search, paths: Paths, found: Found, sources: Array, place
     )
 
 
-def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
+def trace_steps(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
     """Every step as the model's rows saw it."""
     tree, n = nodes.tree(), start.size
     before: Array = np.arange(n)  # the rows of the step before, as nodes or, at first, sources

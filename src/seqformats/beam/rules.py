@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import hints
 from ..arrays import Array, is_array, to_host
-from ..converters.layouts import at_least
-from ..errors import CHOICE, KIND, RANGE, TOGETHER, said
+from ..converters.layouts import check_at_least
+from ..errors import CHOICE, KIND, RANGE, TOGETHER, quote
 
 BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
 PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
@@ -75,14 +75,14 @@ _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 def rule_of(name: object, early_stopping: object, patience: object) -> Rule:
     """The rule of this name; `early_stopping` belongs to "hf", `patience` to "ct2"."""
     if not isinstance(name, str) or name not in RULES:
-        raise CHOICE(f"there is no rule {said(name)}; there are: {', '.join(RULES)}{hints.near(name, RULES)}")
+        raise CHOICE(f"there is no rule {quote(name)}; there are: {', '.join(RULES)}{hints.near(name, RULES)}")
     if isinstance(early_stopping, np.bool_):
         early_stopping = bool(early_stopping)
     if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:
-        raise CHOICE(f'early_stopping must be False, True or "never", not {said(early_stopping)}')
+        raise CHOICE(f'early_stopping must be False, True or "never", not {quote(early_stopping)}')
     patient = number(patience, "patience")
     if not 0 < patient < math.inf:
-        raise RANGE(f"patience must be above 0, and finite, not {said(patience)}")
+        raise RANGE(f"patience must be above 0, and finite, not {quote(patience)}")
     if name != "ct2" and patient != 1:
         raise TOGETHER(f'patience belongs to the rule "ct2"; "{name}" stops in a way of its own')
     if name == "hf":
@@ -137,11 +137,11 @@ class Prune:
         for name in ("relative", "local"):
             value = getattr(self, name)
             if value is not None and not 0 < number(value, name) <= 1:
-                raise RANGE(f"{name} must be above 0 and at most 1, not {said(value)}")
+                raise RANGE(f"{name} must be above 0 and at most 1, not {quote(value)}")
         if self.absolute is not None and not number(self.absolute, "absolute") >= 0:
-            raise RANGE(f"absolute must be at least 0, not {said(self.absolute)}")
+            raise RANGE(f"absolute must be at least 0, not {quote(self.absolute)}")
         if self.per_parent is not None:
-            object.__setattr__(self, "per_parent", at_least(self.per_parent, "per_parent", 1))
+            object.__setattr__(self, "per_parent", check_at_least(self.per_parent, "per_parent", 1))
         is_flag(self.safe, "safe")
 
     def thresholds(self) -> Array:
@@ -157,7 +157,7 @@ class Prune:
 def is_flag(value: object, what: str) -> bool:
     """True or False as a bool; TypeError for everything else."""
     if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {quote(value)}")
     return bool(value)
 
 
@@ -176,4 +176,4 @@ def number(value: Any, what: str) -> float:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError, RuntimeError):
         pass
-    raise KIND(f"{what} must be a number, not {said(value)}")
+    raise KIND(f"{what} must be a number, not {quote(value)}")

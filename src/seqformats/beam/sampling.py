@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of
-from ..converters.layouts import at_least
-from ..errors import COUNTS, KIND, RANGE, said
+from ..converters.layouts import check_at_least
+from ..errors import COUNTS, KIND, RANGE, quote
 from ..formats.structure import integers, whole
 from .drawing import Drawing, WithoutReplacement, WithReplacement
 from .rows import Warp
@@ -110,8 +110,8 @@ class Sample:
         heat = number(temperature, "temperature")
         if not 1e-30 <= heat <= 1e30:
             greedy = '; for the best token of each step there is rule="greedy"' if heat == 0 else ""
-            raise RANGE(f"temperature must be above 0, from 1e-30 to 1e30, not {said(temperature)}{greedy}")
-        k = 0 if top_k is None else at_least(top_k, "top_k", 1)
+            raise RANGE(f"temperature must be above 0, from 1e-30 to 1e30, not {quote(temperature)}{greedy}")
+        k = 0 if top_k is None else check_at_least(top_k, "top_k", 1)
         p, mass = (
             1.0 if given is None else _part(given, name, least=False)
             for given, name in ((top_p, "top_p"), (typical, "typical"))
@@ -119,7 +119,7 @@ class Sample:
         least = 0.0 if min_p is None else _part(min_p, "min_p", least=True)
         least = math.log(least) if least > 0 else -math.inf
         if not isinstance(replacement, (bool, np.bool_)):
-            raise KIND(f"replacement must be True or False, not {said(replacement)}")
+            raise KIND(f"replacement must be True or False, not {quote(replacement)}")
         self._warp = Warp(np.array([1 / heat, p, least, mass], np.float32), k)
         self.replacement = bool(replacement)
 
@@ -193,5 +193,5 @@ def _part(given: float, name: str, *, least: bool) -> float:
     """A part of 1, above 0 or at `least`."""
     found = number(given, name)
     if not 0 <= found <= 1 or (found == 0 and not least):
-        raise RANGE(f"{name} must be {'at least' if least else 'above'} 0 and at most 1, not {said(given)}")
+        raise RANGE(f"{name} must be {'at least' if least else 'above'} 0 and at most 1, not {quote(given)}")
     return found

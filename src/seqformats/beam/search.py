@@ -145,7 +145,7 @@ class Search:
         nodes = self.nodes
         first = int(self.begun.min(initial=nodes.dropped + len(nodes.steps) - 1)) - nodes.dropped
         if 2 * nodes.steps[first] > nodes.steps[-1]:
-            self.nodes, cut = nodes.without(first)
+            self.nodes, cut = nodes.drop_steps(first)
             self.finished.nodes[:] -= cut
             rows.nodes[rows.nodes >= 0] -= cut
 
@@ -161,7 +161,7 @@ class Search:
         before = self.live
         new, tree = self._room(min(found.counts.size, self._groups * before.source.size) * found.places)
         advance, t = kernel("advance_beams").run, before.t + 1
-        return self._told(advance(found, before.rows, new, self.beams, self.finished, tree, self._terms, t), new)
+        return self._advance(advance(found, before.rows, new, self.beams, self.finished, tree, self._terms, t), new)
 
     def _at_once(self, query: Query) -> int:
         before, (rows, width) = self.live, query.x.shape
@@ -183,14 +183,14 @@ class Search:
             before.t + 1,
             width,
         )
-        return self._told(told, new)
+        return self._advance(told, new)
 
     def _room(self, most: int) -> tuple[NewRows, Tree]:
         """Room for what becomes of so many candidates: rows, which a state will show, and nodes."""
         rows = min(most, self._most_rows)
         return NewRows(np.empty((4, rows), np.int64), np.empty((2, rows), np.float32)), self.nodes.tree(most)
 
-    def _told(self, told: tuple[int, ...], new: NewRows) -> int:
+    def _advance(self, told: tuple[int, ...], new: NewRows) -> int:
         """Go on to the rows that a kernel has written; the number of a bad row, or -1."""
         rows, size, same, bad, longest, largest = told
         if bad >= 0:
@@ -208,7 +208,7 @@ class Search:
 
     def best(self, coverage: Coverage, paths: Paths, sources: Array | None = None) -> Found:
         """The best finished hypotheses of each source, or of some, and their scores."""
-        found = self._finished() if sources is None else self._finished().among(sources)
+        found = self._list_finished() if sources is None else self._list_finished().among(sources)
         if coverage.weight:
             found = coverage.counted(found, self.trail(found), self.nodes.tree(), paths)
         first = np.arange(found.source.size) - np.searchsorted(found.source, found.source) < self._n_best
@@ -223,11 +223,11 @@ class Search:
         best = self.best(coverage, paths)
         if not coverage.weight:
             return best
-        kept = self._finished()
+        kept = self._list_finished()
         going, done = is_among(kept.source, self.live.source), ~is_among(best.source, self.live.source)
         return Found(*(np.concatenate([a[going], b[done]]) for a, b in zip(kept, best, strict=True)))
 
-    def _finished(self) -> Found:
+    def _list_finished(self) -> Found:
         """All finished hypotheses that are kept, best first."""
         size, places, groups = self.beams.size, self.finished.places, self._groups
         beam = np.repeat(np.arange(size.size), size)

@@ -195,7 +195,7 @@ class Selection:
         """The scores as float32, beside the memories; on the host as NumPy's where nobody looks at them."""
         rows = live.source.size
         read: Any = self._place.library.floats(scores) if self._at_once_below else None
-        library, x = self._adopted(scores) if read is None else (NUMPY, read)
+        library, x = self._adopt(scores) if read is None else (NUMPY, read)
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
             raise SHAPE(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
         if read is None and not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
@@ -204,7 +204,7 @@ class Selection:
             raise BEYOND(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
         return library, library.astype(x, "float32") if read is None else x
 
-    def _adopted(self, scores: object) -> tuple[Library, Array]:
+    def _adopt(self, scores: object) -> tuple[Library, Array]:
         """An array of scores that wants no gradient, where the memories are."""
         if not is_array(scores):
             raise KIND(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
@@ -258,15 +258,15 @@ class Selection:
             plan = query.plan
             if parts:
                 chosen.append(self._going(parts[-1], search, width))
-                plan = diverse.penalised(plan, live, width, np.concatenate(chosen))
+                plan = diverse.penalise(plan, live, width, np.concatenate(chosen))
             asked = query._replace(wanted=own, plan=plan)
             parts.append(self._best(asked, search, state))
             live.check(parts[-1].counts)
-        return candidates.interleaved(parts)
+        return candidates.interleave(parts)
 
     def _going(self, found: Candidates, search: Search, width: int) -> Array:
         """The tokens with which beams go on, of each as many as its size, as ``source * width + token``."""
-        used = candidates.used(found)
+        used = candidates.find_used(found)
         beam, tokens = used // found.places, found.ids[used] % width
         places = beam // self.groups * width + tokens
         sources = search.sources

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, distinct, has_items, is_among
-from ..errors import BEYOND, said
+from ..errors import BEYOND, quote
 from ..formats import Ragged
 from ..formats.structure import integers
 from ..once import once
@@ -70,5 +70,5 @@ def places_of(asked: object, numbers: Array) -> Array:
     wanted = distinct(integers(asked if has_items(asked) else [asked], "the sources"))
     unknown = wanted[~is_among(wanted, numbers)]
     if unknown.size:
-        raise BEYOND(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
+        raise BEYOND(f"there is no source {unknown[0]}; there are {quote(numbers.tolist())}")
     return np.searchsorted(numbers, wanted)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array
 from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
-from ..converters.layouts import at_least
-from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE, said
+from ..converters.layouts import check_at_least
+from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE, quote
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, integers, whole
@@ -109,9 +109,9 @@ def beam_step(
     """
     if not isinstance(scores, LoD):
         raise BATCH(f"scores must be a LoD, source by source, not {type(scores).__name__}")
-    most, last = at_least(beam_size, "beam_size", 1), token(end)
+    most, last = check_at_least(beam_size, "beam_size", 1), token(end)
     if not isinstance(accumulated, (bool, np.bool_)):
-        raise KIND(f"accumulated must be True or False, not {said(accumulated)}")
+        raise KIND(f"accumulated must be True or False, not {quote(accumulated)}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
     library = scores._look()
     name = library.dtype_name(scores.dtype)
@@ -124,7 +124,7 @@ def beam_step(
         no_gradient(part)
     floats = "float32" if name in HALF else name
     data = library.astype(scores.data, floats)
-    before = _beside(pre_scores, library, scores, (rows,), "pre_scores")
+    before = _place_like(pre_scores, library, scores, (rows,), "pre_scores")
     if library.dtype_name(before.dtype) not in ORDERED:
         raise DTYPE(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
     before = library.astype(before, floats)
@@ -172,7 +172,7 @@ def no_gradient_error() -> TypeError:
     return NO_GRADIENT("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
 
 
-def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
+def _place_like(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
     """An array, or the data of a `LoD`, that stands beside the scores."""
     if isinstance(x, LoD):
         x._look()
@@ -189,7 +189,7 @@ def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], wh
 
 
 def _integers(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
-    array = _beside(x, library, scores, shape, what)
+    array = _place_like(x, library, scores, shape, what)
     name = library.dtype_name(array.dtype)
     if SUMS_IN.get(name) not in ("int64", "uint64") or name == "bool":
         raise WHOLE(f"{what} must be integers, not {name}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, distinct, is_array, shape_of, to_host
 from ..converters.convert import convert
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..errors import COUNTS, KIND, LENGTHS
 from ..formats import List, Ragged, is_own
 from ..formats.structure import integers
@@ -62,7 +62,7 @@ def token_batch(given: object, what: str) -> Ragged[Array]:
     """Put sequences of tokens into one array; those of an encoding are never apart."""
     if is_own(given):
         batch = convert(given, Ragged)
-        return Ragged._sealed(tokens_of(batch.data, what), batch._structure)
+        return Ragged._freeze(tokens_of(batch.data, what), batch._structure)
     found = token_lists(given, what)
     return Ragged(np.concatenate([np.empty(0, np.int64), *found]), [tokens.size for tokens in found])
 
@@ -74,7 +74,7 @@ def ends_of(given: object, n: int) -> list[Array]:
         if len(found) != n:
             raise COUNTS(f"end has the ids of {len(found)} sources, but there are {n} sources")
     elif is_token(given):
-        found = [np.array([at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
+        found = [np.array([check_at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
     else:
         found = [tokens_of(given, "end")] * n
     return [distinct(e) for e in found]

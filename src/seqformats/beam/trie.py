@@ -67,7 +67,7 @@ class Trie:
         found: list[Array] = [np.empty(0, np.int64)]
         size, depth, alive = count, 0, np.flatnonzero(lengths > 0)
         while alive.size:
-            new, which = _numbered(node[alive] * width + flat[starts[alive] + depth], size * width)
+            new, which = _number(node[alive] * width + flat[starts[alive] + depth], size * width)
             found.append(new)
             node = node.copy()
             node[alive] = size + which
@@ -100,7 +100,7 @@ class Trie:
         return np.where(there, self.tokens.size - self._keys.size + place, -1)
 
 
-def _numbered(keys: Array, bound: int) -> tuple[Array, Array]:
+def _number(keys: Array, bound: int) -> tuple[Array, Array]:
     """Give what ``np.unique(keys, return_inverse=True)`` gives of keys from 0 to below `bound`.
 
     A key and its place in one number are sorted several times as fast as places by their keys.
@@ -119,4 +119,4 @@ def _numbered(keys: Array, bound: int) -> tuple[Array, Array]:
 
 def _ranks(tokens: Array) -> tuple[Array, Array]:
     """The tokens that there are, in rising order, and for each its place among them."""
-    return _numbered(tokens, int(tokens.max(initial=0)) + 1)
+    return _number(tokens, int(tokens.max(initial=0)) + 1)

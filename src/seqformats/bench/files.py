@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import BROKEN, COLUMNS, EMPTY, KIND, needed, said
+from ..errors import BROKEN, COLUMNS, EMPTY, KIND, import_extra, quote
 from ..formats.structure import Structure, integers
 
 
@@ -63,7 +63,7 @@ def lengths_in(path: str | Path, column: str | None = None) -> Array:
     return lengths
 
 
-def _chosen(names: Sequence[str], column: str | None, path: Path) -> str:
+def _choose_column(names: Sequence[str], column: str | None, path: Path) -> str:
     """The column that is asked for, or the only one."""
     if column is None and len(names) == 1:
         return names[0]
@@ -71,19 +71,19 @@ def _chosen(names: Sequence[str], column: str | None, path: Path) -> str:
     if column is None:
         raise COLUMNS(f"{path} has several columns; give --column and one of: {listed}")
     if column not in names:
-        raise COLUMNS(f"{path} has no column {said(column)}; its columns are: {listed}")
+        raise COLUMNS(f"{path} has no column {quote(column)}; its columns are: {listed}")
     return column
 
 
-def _without(column: str | None, path: Path) -> None:
+def _name_columns(column: str | None, path: Path) -> None:
     if column is not None:
-        raise COLUMNS(f"{path} has no columns, so there is none called {said(column)}; leave --column out")
+        raise COLUMNS(f"{path} has no columns, so there is none called {quote(column)}; leave --column out")
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def _loaded(path: Path) -> Any:
+def _load(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -91,16 +91,16 @@ def _loaded(path: Path) -> Any:
 
 
 def _npy(path: Path, column: str | None) -> Array:
-    _without(column, path)
-    return integers(_loaded(path), f"the lengths in {path}")
+    _name_columns(column, path)
+    return integers(_load(path), f"the lengths in {path}")
 
 
 def _npz(path: Path, column: str | None) -> Array:
-    found = _loaded(path)
+    found = _load(path)
     if not hasattr(found, "files"):
         raise BROKEN(f"{path} is no npz file, but a single array; call it .npy")
     with found as file:
-        name = _chosen(file.files, column, path)
+        name = _choose_column(file.files, column, path)
         try:
             return integers(file[name], f"the lengths in {path}, {name},")
         except ValueError as error:
@@ -118,12 +118,12 @@ def _text(path: Path) -> str:
 
 
 def _txt(path: Path, column: str | None) -> Array:
-    _without(column, path)
+    _name_columns(column, path)
     numbers = []
     for line, text in enumerate(_text(path).splitlines(), 1):
         for word in text.split():
             if not word.isdecimal():
-                raise KIND(f"{path} must hold lengths, whole numbers, but line {line} has {said(word)}")
+                raise KIND(f"{path} must hold lengths, whole numbers, but line {line} has {quote(word)}")
             numbers.append(int(word))
     return integers(numbers, f"the lengths in {path}")
 
@@ -149,22 +149,22 @@ def _jsonl(path: Path, column: str | None) -> Array:
 def _lengths_of(found: Any, column: str | None, path: Path) -> Array:
     """Return lengths of lists, texts or numbers, or of one column of a dict of columns or of rows that are dicts."""
     if isinstance(found, Mapping):
-        found = found[_chosen(list(found), column, path)]
+        found = found[_choose_column(list(found), column, path)]
     elif isinstance(found, list) and found and all(isinstance(row, Mapping) for row in found):
-        name = _chosen(list(dict.fromkeys(key for row in found for key in row)), column, path)
+        name = _choose_column(list(dict.fromkeys(key for row in found for key in row)), column, path)
         lacking = next((i for i, row in enumerate(found) if name not in row), None)
         if lacking is not None:
-            raise COLUMNS(f"row {lacking} of {path} has no column {said(name)}")
+            raise COLUMNS(f"row {lacking} of {path} has no column {quote(name)}")
         found = [row[name] for row in found]
     else:
-        _without(column, path)
+        _name_columns(column, path)
     if not isinstance(found, list):
-        raise KIND(f"{path} must hold a list of lengths, of lists or of texts, not {said(found)}")
+        raise KIND(f"{path} must hold a list of lengths, of lists or of texts, not {quote(found)}")
     if not any(isinstance(one, (list, str)) for one in found):
         return integers(found, f"the lengths in {path}")
     for i, one in enumerate(found):
         if not isinstance(one, (list, str)):
-            raise KIND(f"row {i} of {path} is {said(one)}, but others are lists or texts")
+            raise KIND(f"row {i} of {path} is {quote(one)}, but others are lists or texts")
     return np.array([len(one) for one in found], np.int64)
 
 
@@ -172,18 +172,18 @@ def _lengths_of(found: Any, column: str | None, path: Path) -> Array:
 
 
 def _parquet(path: Path, column: str | None) -> Array:
-    pa = needed("pyarrow", "arrow")
+    pa = import_extra("pyarrow", "arrow")
     module = importlib.import_module("pyarrow.parquet")
 
     def read() -> Any:
         file = module.ParquetFile(path)
-        return file.read(columns=[_chosen(file.schema_arrow.names, column, path)])
+        return file.read(columns=[_choose_column(file.schema_arrow.names, column, path)])
 
     return _of_table(read, column, path, pa)
 
 
 def _arrow(path: Path, column: str | None) -> Array:
-    pa = needed("pyarrow", "arrow")
+    pa = import_extra("pyarrow", "arrow")
     module = importlib.import_module("pyarrow.feather")
     return _of_table(lambda: module.read_table(path), column, path, pa)
 
@@ -193,7 +193,7 @@ def _of_table(read: Callable[[], Any], column: str | None, path: Path, pa: Any) 
         table = read()
     except (pa.ArrowException, OSError) as error:
         raise BROKEN(f"{path} cannot be read: {error}") from None
-    name = _chosen(table.column_names, column, path)
+    name = _choose_column(table.column_names, column, path)
     values = table.column(name).combine_chunks()
     kind = values.type
     compute = importlib.import_module("pyarrow.compute")

@@ -219,14 +219,17 @@ def report(lengths: Array, *, batch: int, width: int, rounds: int, seed: int) ->
     mean = lengths.sum() / lengths.size
     lines = [
         f"{lengths.size} sequences of {lengths.min()} to {lengths.max()} items, {mean:.1f} on average",
-        *_saved(lengths, batch),
+        *_count_padding(lengths, batch),
         "",
         f"a batch of {own.size} sequences with {own.sum()} items of {width} float32, the longest {own.max()}:",
     ]
     contenders = [*in_numpy(own, width, seed), *in_torch(own, width, seed)]
     found = times(contenders, rounds, seed)
     rows = [("operation", "arrays", "seqformats", "without", "without / with")]
-    rows += [(one.operation, one.arrays, _said(one.own), _said(one.other), f"{one.ratio:.2f}") for one in found]
+    rows += [
+        (one.operation, one.arrays, _format_seconds(one.own), _format_seconds(one.other), f"{one.ratio:.2f}")
+        for one in found
+    ]
     lines += _table(rows)
     if not any(one.arrays == "PyTorch" for one in found):
         lines.append("PyTorch is not installed, so NumPy is all that is beside it")
@@ -241,7 +244,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return ["  ".join([to(cell, w) for to, cell, w in zip(put, row, wide, strict=True)]) for row in rows]
 
 
-def _saved(lengths: Array, batch: int) -> list[str]:
+def _count_padding(lengths: Array, batch: int) -> list[str]:
     """Return the share of padding in rectangles: in the order given, and with sequences of like lengths together."""
     n = lengths.size
     if not int(lengths.max()):
@@ -262,7 +265,7 @@ def _saved(lengths: Array, batch: int) -> list[str]:
     ]
 
 
-def _said(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -9,21 +9,21 @@ import numpy as np
 
 from .. import core, hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
-from ..errors import BATCH, COUNTS, KIND, said
+from ..errors import BATCH, COUNTS, KIND, quote
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
-from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
+from ..formats.leaves import connect, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
-from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
+from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, map_columns, options_of
 from ..launch.kernel import planning
 from ..limits import check_finite
 from ..registry import direct, entrances, let_in
 from .layouts import MOVES, is_already
-from .library import brought
+from .library import bring
 
 if TYPE_CHECKING:
     from .annotations import Common, OfColumns, OtherDataclass, Rectangle, Registered, Sided
@@ -183,7 +183,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             entry = None
         if entry is not None:
             if planning and entry.function in MOVES and x._planned and (y := follow(x, (To, (), 0))) is not None:
-                return To._sealed(y, x._structure)  # type: ignore[attr-defined]
+                return To._freeze(y, x._structure)  # type: ignore[attr-defined]
             if entry.everywhere and not (with_autograd and wants_grad(x)):
                 if entry.function not in MOVES:
                     return entry.function(x)
@@ -196,7 +196,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
-        raise KIND(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {quote(copy)}")
     kind = type(x)
     if not registry.is_encoding_type(kind):
         if kind is not list and is_tree(x):
@@ -212,20 +212,20 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             kind = list  # no sequences, on whatever level
         if kind is List:
             if To is list and not options:
-                return copied(x) if copy else x
+                return copy_encoding(x) if copy else x
             wanted = {name: options.pop(name) for name in ("library", "dtype") if name in options}
             return convert(_list_in(list_of(tuple(x)), **wanted), To, copy=copy, **options)
     check_target(To)
     if kind is To and not options:
-        return copied(x) if copy else x
+        return copy_encoding(x) if copy else x
     route = registry.route(kind, To, device_kind(x), options)
     placed = route.place(options)
     if kind is To and is_already(x, options):
-        return copied(x) if copy else x
+        return copy_encoding(x) if copy else x
     y = x
     for leg, given in zip(route.legs, placed, strict=True):
         y = _run(leg, y, given)
-    return copied(y) if copy and (route.shares or y is x) else y
+    return copy_encoding(y) if copy and (route.shares or y is x) else y
 
 
 def at_once(x: object, To: type) -> Any:
@@ -261,20 +261,20 @@ def _tree(x: object, To: type, copy: bool, options: Options) -> Any:
     check_batches(tree, "convert needs")
     each = source_options(tree, To, options)
 
-    def converted(column: Any, k: int) -> Any:
+    def convert_column(column: Any, k: int) -> Any:
         if is_array(column):
             return converted_rows(tree, k, each[k], copy)
         return _of_column(column, To, copy, each[k]) if k in tree.read else convert(column, To, copy=copy, **each[k])
 
-    return mapped(tree, converted, each)
+    return map_columns(tree, convert_column, each)
 
 
 def converted_rows(tree: Tree, k: int, options: Options, copy: bool) -> Array:
     """The rows of a column; `library` and `dtype` are of those that were numbers in a list."""
     rows: Array = tree.columns[k]
     if k in tree.read:
-        return cast(Array, brought(rows, options.get("library"), options.get("dtype")))
-    return cast(Array, copied(rows)) if copy else rows
+        return cast(Array, bring(rows, options.get("library"), options.get("dtype")))
+    return cast(Array, copy_encoding(rows)) if copy else rows
 
 
 def source_options(tree: Tree, To: type, options: Options) -> list[Options]:
@@ -304,7 +304,7 @@ def _readable(column: Any, To: type) -> frozenset[str]:
 
 def _list_in(x: List, library: object = None, dtype: DType = None) -> Encoding:
     """A list of arrays in another library and dtype: in one array, which is cast at once."""
-    return x if library is None and dtype is None else brought(convert(x, Ragged), library, dtype)
+    return x if library is None and dtype is None else bring(convert(x, Ragged), library, dtype)
 
 
 def _of_column(x: Encoding, To: type, copy: bool, options: Options) -> Any:
@@ -312,14 +312,14 @@ def _of_column(x: Encoding, To: type, copy: bool, options: Options) -> Any:
     library, dtype = options.get("library"), options.get("dtype")
     late = dtype is None and To is not list
     others = {name: value for name, value in options.items() if name not in ("library", "dtype")}
-    y = convert(x if late else brought(x, library, dtype), To, copy=copy, **others)
-    return brought(y, library, None) if late else y
+    y = convert(x if late else bring(x, library, dtype), To, copy=copy, **others)
+    return bring(y, library, None) if late else y
 
 
 def check_target(To: object) -> None:
     """TypeError for what is no type."""
     if not isinstance(To, type):
-        what = said(To)
+        what = quote(To)
         if isinstance(To, str):
             named = [
                 kind for kind in (List, Ragged, Padded, Packed, Masked, LoD) if kind.__name__.lower() == To.lower()
@@ -358,16 +358,16 @@ def _run(leg: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
     """One leg, connected to the caller's autograd graph where that asks for it; a shared one is connected anyhow."""
     if not leg.shares and wants_grad(x):
         plain = isinstance(x, Encoding) and not is_array(options.get("fill")) and leg.pullback is None
-        return connected(lambda z, _: conversion_vjp(leg, z, options), x, by_column=plain)
+        return connect(lambda z, _: conversion_vjp(leg, z, options), x, by_column=plain)
     return leg.function(x, **options)
 
 
-def copied(x: object) -> Any:
+def copy_encoding(x: object) -> Any:
     """Copy the arrays of an encoding; the structure is read-only and stays."""
     if isinstance(x, (list, tuple)):
         return _copied_lists(x)
     if isinstance(x, Pairs):
-        return Pairs(copied(x.one), copied(x.two))
+        return Pairs(copy_encoding(x.one), copy_encoding(x.two))
     if is_array(x):
         return library_of(x).copy(x)
     if isinstance(x, Encoding):
@@ -385,7 +385,7 @@ def _copied_lists(x: Sequence[Any]) -> Any:
     for level in reversed(levels[:-1]):
         within = iter(lists)
         lists = [
-            type(part)([next(within) if isinstance(item, (list, tuple)) else copied(item) for item in part])
+            type(part)([next(within) if isinstance(item, (list, tuple)) else copy_encoding(item) for item in part])
             for part in level
         ]
     return lists[0]
@@ -409,18 +409,18 @@ def conversion_vjp(leg: registry.Conversion, x: object, options: dict[str, Any])
 def _back(leg: registry.Conversion, dy: object, x: object) -> Any:
     if isinstance(x, Encoding):
         own: Any = dy if isinstance(dy, Encoding) else convert(dy, leg.source)
-        return restored(own, x)
+        return restore(own, x)
     return convert(dy, leg.source)
 
 
-def restored(dy: Encoding, x: E) -> E:
+def restore(dy: Encoding, x: E) -> E:
     """`dy` with the structure of `x`, its items where they came from, zeros for items that had been cut off."""
     if x.keeps_levels:
         r = convert(dy, Ragged)
-        return x._with_data((r if r.rows == x.rows else resized(r, x._structure)).data)
+        return x._with_data((r if r.rows == x.rows else resize(r, x._structure)).data)
     if not dy._structure.same_lengths(x._structure) or len(dy._levels) > 1:
         r = convert(dy, Ragged)
-        dy = r if r._structure.same_lengths(x._structure) else resized(r, x._structure)
+        dy = r if r._structure.same_lengths(x._structure) else resize(r, x._structure)
     y = relaid(dy, x)
     return without_padding(y) if y is dy else y
 
@@ -430,19 +430,19 @@ def without_padding(x: T) -> T:
     return cast(T, convert(x, cast(Any, type(x)), fill=0)) if isinstance(x, Encoding) and x._padding() else x
 
 
-def resized(x: Ragged, structure: Structure) -> Ragged:
+def resize(x: Ragged, structure: Structure) -> Ragged:
     """Every sequence cut, or filled up with zeros, at its end, to the lengths of `structure`."""
     own = x._structure
     if own.n != structure.n:
         raise COUNTS(f"{structure.n} sequences were expected, but there are {own.n}")
     if wants_grad(x):
-        y: Ragged = connected(lambda z, _: (resized(z, structure), lambda dz: resized(dz, own)), x, by_column=True)
+        y: Ragged = connect(lambda z, _: (resize(z, structure), lambda dz: resize(dz, own)), x, by_column=True)
         return y
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = Source(*x._read()).restricted(kept, frozen(own.offsets[:-1].copy()))
+    source = Source(*x._read()).restrict(kept, frozen(own.offsets[:-1].copy()))
     out = source.empty(structure.rows, zeros=True)
     put_rows(source, out, frozen(structure.offsets[:-1].copy()))
-    return Ragged._sealed(out, structure)
+    return Ragged._freeze(out, structure)
 
 
 def rows_of(x: Encoding) -> Array:
@@ -461,7 +461,7 @@ def relaid(y: Encoding, x: E) -> E:
     laid: E
     if not shares and with_autograd and wants_grad(y):
         own, like = without_data(y), without_data(x)
-        laid = connected(lambda z, _: (relaid(z, like), lambda dz: relaid(dz, own)), y, by_column=True)
+        laid = connect(lambda z, _: (relaid(z, like), lambda dz: relaid(dz, own)), y, by_column=True)
         return laid
     if x._flat and shares:
         y._look()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import registry
-from ..errors import KIND, said
+from ..errors import KIND, quote
 from ..formats import rows
 from ..formats.bare import is_column, is_list, read_column
 from ..formats.pairs import is_encoding
@@ -46,7 +46,7 @@ width, multiple_of, truncate
     """
     From, To = _kind_of(From), _kind_of(To)
     if not isinstance(device, str):
-        raise KIND(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
+        raise KIND(f'device must be a name such as "cpu" or "cuda", not {quote(device)}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"
@@ -71,7 +71,7 @@ def _kind_of(given: object) -> type:
         return list
     if is_column(given):
         return type(read_column(given))
-    raise KIND(f"explain takes types such as Ragged, or batches, not {said(given)}")
+    raise KIND(f"explain takes types such as Ragged, or batches, not {quote(given)}")
 
 
 def _kernel_of(leg: registry.Conversion, device: str) -> str:

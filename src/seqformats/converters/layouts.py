@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..errors import CHOICE, EXACT, KIND, RANGE, ROOM, said
+from ..errors import CHOICE, EXACT, KIND, RANGE, ROOM, quote
 from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
 from ..formats.lod import level_index
 from ..formats.rows import Source, cut, lay_out
 from ..formats.structure import MOST, Structure, whole
 
 
-def at_least(value: object, name: str, least: int) -> int:
+def check_at_least(value: object, name: str, least: int) -> int:
     """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
     number = whole(value, name)
     if number < least:
-        raise RANGE(f"{name} must be at least {least}, not {said(number)}")
+        raise RANGE(f"{name} must be at least {least}, not {quote(number)}")
     if number > MOST:
-        raise EXACT(f"{name} must fit int64, but is {said(number)}")
+        raise EXACT(f"{name} must fit int64, but is {quote(number)}")
     return number
 
 
 def one_of(value: object, name: str, choices: tuple[str, ...]) -> None:
     """ConversionError for an option that is none of these words."""
     if not isinstance(value, str):
-        raise KIND(f"{name} must be {_words(choices)}, not {said(value)}")
+        raise KIND(f"{name} must be {_words(choices)}, not {quote(value)}")
     if value not in choices:
-        raise CHOICE(f"{name} must be {_words(choices)}, not {said(value)}")
+        raise CHOICE(f"{name} must be {_words(choices)}, not {quote(value)}")
 
 
 def _words(choices: tuple[str, ...]) -> str:
@@ -45,11 +45,11 @@ def _width(structure: Structure, width: object, multiple_of: object, truncate: o
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
     if not isinstance(truncate, (bool, np.bool_)):
-        raise KIND(f"truncate must be True or False, not {said(truncate)}")
-    step = at_least(multiple_of, "multiple_of", 1)
+        raise KIND(f"truncate must be True or False, not {quote(truncate)}")
+    step = check_at_least(multiple_of, "multiple_of", 1)
     wide = longest
     if width is not None:
-        wide = at_least(width, "width", 0)
+        wide = check_at_least(width, "width", 0)
         if longest > wide:
             if not truncate:
                 i = int(structure.lengths.argmax())
@@ -106,9 +106,9 @@ def to_masked(
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
-        raise KIND(f'side must be "right" or "left", not {said(side)}')
+        raise KIND(f'side must be "right" or "left", not {quote(side)}')
     elif side not in ("right", "left"):
-        raise CHOICE(f'side must be "right" or "left", not {said(side)}')
+        raise CHOICE(f'side must be "right" or "left", not {quote(side)}')
     source, wide = _in_rectangle(x, Masked, width, multiple_of, truncate)
     return lay_out(source, Masked, (wide, side), fill)
 
@@ -151,7 +151,7 @@ def masked_to_list(x: Masked) -> List:
 def lod_to_ragged(x: LoD, *, level: int = -1) -> Ragged:
     """One level, sharing data; the boundaries further in are dropped."""
     x._look()
-    return Ragged._sealed(x.data, structure_of(x, level))
+    return Ragged._freeze(x.data, structure_of(x, level))
 
 
 def lod_to_lod(x: LoD, *, level: int = -1) -> LoD:

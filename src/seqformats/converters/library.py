@@ -15,27 +15,27 @@ from ..formats.leaves import leaves, rebuild
 Change = Callable[[Library, Array], Array]
 
 
-def changed(x: Any, change: Change) -> Any:
+def change_arrays(x: Any, change: Change) -> Any:
     """A batch, or an array, with every array of its items changed."""
     if is_column(x):
         x = read_column(x)
     if isinstance(x, Encoding):
         x._look()
         if not x._leaves():  # a list of no arrays, which says what they would be
-            return x._with_data(_changed(x._sample(), change))
-    return rebuild(x, [_changed(leaf, change) for leaf in leaves(x)])
+            return x._with_data(_change(x._sample(), change))
+    return rebuild(x, [_change(leaf, change) for leaf in leaves(x)])
 
 
-def _changed(leaf: Array, change: Change) -> Array:
+def _change(leaf: Array, change: Change) -> Array:
     library, array = adopt(leaf)
     return change(library, array)
 
 
-def brought(x: Any, library: object, dtype: DType) -> Any:
+def bring(x: Any, library: object, dtype: DType) -> Any:
     """A batch in the library of this name, then in this dtype; None: as it is."""
     if library is not None:
-        x = changed(x, in_library(library))
-    return x if dtype is None else changed(x, in_dtype(dtype))
+        x = change_arrays(x, in_library(library))
+    return x if dtype is None else change_arrays(x, in_dtype(dtype))
 
 
 def in_library(name: object) -> Change:

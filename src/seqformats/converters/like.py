@@ -10,7 +10,7 @@ from ..errors import BATCH, COUNTS, UNLIKE
 from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
-from ..formats.trees import Tree, columns_of, is_tree, mapped, matched
+from ..formats.trees import Tree, columns_of, is_tree, map_columns, match_columns
 from .convert import as_own, convert, no_encoding, relaid, rows_of
 
 X = TypeVar("X")
@@ -50,7 +50,7 @@ def convert_like(y: object, x: X) -> X:
     z: X
     if not (isinstance(x, Encoding) and isinstance(y, Encoding)) and (is_tree(x) or is_tree(y)):
         tree, alike = like_columns(y, x)
-        z = mapped(tree, lambda column, k: column if is_array(column) else back_to(column, alike[k], -1), alike)
+        z = map_columns(tree, lambda column, k: column if is_array(column) else back_to(column, alike[k], -1), alike)
     else:
         z = back_to(y, x, -1)
     return z
@@ -63,7 +63,7 @@ def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
             raise BATCH(f"a tree of columns goes back to one alone, not to {registry.label(type(one))}")
     tree = columns_of(y)
     columns_of(x)
-    return tree, matched(x, y, "the second tree")
+    return tree, match_columns(x, y, "the second tree")
 
 
 def back_to(y: Any, x: Any, level: int) -> Any:
@@ -106,7 +106,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
                 f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
                 "convert with level=-1, or keep the lengths"
             )
-        return x._sealed(rows_of(y), new, (*x._levels[:-1], new))
+        return x._freeze(rows_of(y), new, (*x._levels[:-1], new))
     form = x._form(new.longest)
     return convert(y, type(x), **dict(zip(x._form_options, form, strict=True)))
 

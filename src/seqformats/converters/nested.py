@@ -26,14 +26,14 @@ from ..arrays import (
     library_of_type,
     same_values,
 )
-from ..errors import ARGUMENT, CHANGED, KIND, LEAVES, LEVELS, MIXED, RANGE, SHAPE, said
+from ..errors import ARGUMENT, CHANGED, KIND, LEAVES, LEVELS, MIXED, RANGE, SHAPE, quote
 from ..formats import List, LoD, Ragged
 from ..formats.lod import lod_to_nested
 from ..formats.structure import Structure, whole
 from ..limits import check_finite
 from ..reading import read_numbers
 from .convert import convert
-from .library import brought
+from .library import bring
 
 _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
@@ -53,9 +53,9 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
     if levels is not None:
         levels = whole(levels, "levels")
         if levels < 1:
-            raise ARGUMENT(f"levels must be at least 1, not {said(levels)}")
+            raise ARGUMENT(f"levels must be at least 1, not {quote(levels)}")
         if levels > _MOST_LEVELS:
-            raise RANGE(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
+            raise RANGE(f"levels must be at most {_MOST_LEVELS}, not {quote(levels)}")
     if dtype is not None:
         dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or dtype_in(NUMPY, dtype)
     read = read_numbers(tuple(lists))
@@ -78,7 +78,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
         if any(is_array(sequence) for sequence in sequences):
             if levels is not None and not deep_enough:
                 raise LEVELS(f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep")
-            return _built(_of_arrays(sequences, dtype), found)
+            return _build(_of_arrays(sequences, dtype), found)
         check_finite(lists, len(found), found[-1].rows)
         leaves = list(chain.from_iterable(sequences))
         kinds = set(map(type, leaves))
@@ -90,13 +90,13 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
         sequences = leaves
     if levels is not None and len(found) < levels:
         if leaves:
-            raise LEVELS(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
+            raise LEVELS(f"levels={levels}, but {quote(leaves[0])} is a leaf only {len(found)} deep")
         # nothing further in, so the levels there are empty, and one does for all
         found += [Structure.of_lengths(np.zeros(0, np.int64))] * (levels - len(found))
-    return _built(_of_leaves(leaves, kinds, dtype), found)
+    return _build(_of_leaves(leaves, kinds, dtype), found)
 
 
-def _built(data: Array, found: list[Structure]) -> LoD:
+def _build(data: Array, found: list[Structure]) -> LoD:
     """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
     if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
         raise CHANGED("the nested lists changed while they were read")
@@ -137,11 +137,11 @@ def _check_real(kind: type, dtype: DType) -> None:
 def _shallow(leaf: object, i: int, depth: int) -> str:
     if depth == 0:
         return (
-            f"nested lists hold sequences, but element {i} is {said(leaf)}, a single item"
+            f"nested lists hold sequences, but element {i} is {quote(leaf)}, a single item"
             f"{hints.for_batch(leaf) or '; one sequence alone is [[...]], a list with one list in it'}"
         )
     return (
-        f"the leaves of nested lists must all be equally deep, but {said(leaf)} is {depth} deep and others are deeper"
+        f"the leaves of nested lists must all be equally deep, but {quote(leaf)} is {depth} deep and others are deeper"
     )
 
 
@@ -182,7 +182,7 @@ def _of_arrays(sequences: Sequence[Any], dtype: DType) -> Array:
         if _is_level(sequence):
             if type(first) is not np.ndarray:
                 raise LEAVES(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
-            sequence = _beside(sequence, first, dtype)
+            sequence = _read_beside(sequence, first, dtype)
         items.append(sequence)
     data: Array = convert(List(tuple(items)), Ragged).data
     if dtype is None:
@@ -192,20 +192,20 @@ def _of_arrays(sequences: Sequence[Any], dtype: DType) -> Array:
     return library_of(data).astype(data, dtype.name)
 
 
-def _beside(sequence: Sequence[object], first: Array, dtype: DType) -> Array:
+def _read_beside(sequence: Sequence[object], first: Array, dtype: DType) -> Array:
     """A list of numbers that stands beside arrays, in their dtype."""
     if not sequence:
         return np.empty((0, *first.shape[1:]), first.dtype)
     given = _of_leaves(list(sequence), set(map(type, sequence)), None)
     if given.shape[1:] != first.shape[1:]:
-        raise MIXED(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
+        raise MIXED(f"the list {quote(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
     try:
         with np.errstate(all="ignore"):  # what does not fit is seen below
             cast = given.astype(first.dtype)
     except (TypeError, ValueError):
         cast = None
     if cast is None or (dtype is None and not same_values(given, cast)):
-        raise MIXED(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
+        raise MIXED(f"the list {quote(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
     return cast
 
 
@@ -219,7 +219,7 @@ def _list_to_lod(
         target = library_named(library)
         wanted = None if dtype is None else dtype_in(target, dtype)
         y = from_nested(x, wanted if NUMPY.has_dtype(wanted) else None)
-        y = brought(y, library, wanted)
+        y = bring(y, library, wanted)
     return y if level is None else convert(y, LoD, level=level)
 
 

@@ -68,7 +68,7 @@ def off() -> Iterator[None]:
     """Do everything in Python for a while, in all threads: for tests, and to find out what fast paths are worth."""
     global structured, filled
     switch(False)
-    structured, filled = absent.structured, absent.filled
+    structured, filled = absent.structure, absent.fill
     try:
         yield
     finally:

@@ -156,7 +156,7 @@ def _labels(targets: object, frames: Frames) -> Ragged[Array]:
     given: Any = targets
     if is_own(given) and len(given._levels) > 1:
         lod = convert(given, LoD)
-        given = Ragged._sealed(lod.data, lod._levels[-1])
+        given = Ragged._freeze(lod.data, lod._levels[-1])
     labels = token_batch(given, "targets")
     n = frames.structure.n
     if len(labels) != n:

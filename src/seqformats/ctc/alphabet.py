@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from ..errors import ARGUMENT, BROKEN, said
+from ..errors import ARGUMENT, BROKEN, quote
 from .speech import strings
 
 BLANK_TOKEN_PTN = re.compile(r"^[<\[]pad[>\]]$", re.IGNORECASE)
@@ -30,7 +30,7 @@ class Alphabet:
         found = strings(labels, "labels")
         twice = {label for label in found if found.count(label) > 1} if len(set(found)) < len(found) else set()
         if twice:
-            raise ARGUMENT(f"labels must differ from each other, but {said(min(twice))} is there more than once")
+            raise ARGUMENT(f"labels must differ from each other, but {quote(min(twice))} is there more than once")
         if is_bpe and any(" " in label for label in found):
             raise ARGUMENT("labels that begin words with '▁' or '##' cannot have spaces in them")
         if "" not in found:

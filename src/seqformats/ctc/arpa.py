@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import BROKEN, OVERFLOW, said
+from ..errors import BROKEN, OVERFLOW, quote
 from ..launch.kernel import kernel
 from .rows import Section, Vocabulary
 
@@ -89,7 +89,7 @@ def _read_counts(data: bytes, place: int, name: str) -> tuple[list[int], int]:
             break
         found = re.fullmatch(rb"ngram\s+(\d{1,4})\s*=\s*(\d{1,18})", line)
         if line and (found is None or int(found[1]) != len(counts) + 1):
-            raise _wrong(data, place, name, f"'ngram {len(counts) + 1}=' was expected here, not {said(line[:60])}")
+            raise _wrong(data, place, name, f"'ngram {len(counts) + 1}=' was expected here, not {quote(line[:60])}")
         if found is not None:
             counts.append(int(found[2]))
             if counts[-1] * (len(counts) + 1) > len(data):  # each takes two bytes a word, and two for its number

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..converters.layouts import at_least
-from ..errors import BEYOND, DTYPE, KIND, NAN, RANGE, SHAPE, TOGETHER, said
+from ..converters.layouts import check_at_least
+from ..errors import BEYOND, DTYPE, KIND, NAN, RANGE, SHAPE, TOGETHER, quote
 from ..launch import threads
 from ..launch.kernel import cuts
 from .alphabet import Alphabet
@@ -77,9 +77,9 @@ class BeamSearchDecoderCTC:
 
     def __init__(self, alphabet: Alphabet, language_model: LanguageModel | None = None) -> None:
         if not isinstance(alphabet, Alphabet):
-            raise KIND(f"alphabet must be an Alphabet, not {said(alphabet)}; build_ctcdecoder makes one of labels")
+            raise KIND(f"alphabet must be an Alphabet, not {quote(alphabet)}; build_ctcdecoder makes one of labels")
         if language_model is not None and not isinstance(language_model, LanguageModel):
-            raise KIND(f"language_model must be a LanguageModel, not {said(language_model)}")
+            raise KIND(f"language_model must be a LanguageModel, not {quote(language_model)}")
         self._alphabet = alphabet
         self._model_key = os.urandom(16)
         self.model_container: dict[bytes, LanguageModel | None] = {self._model_key: language_model}
@@ -280,8 +280,8 @@ class BeamSearchDecoderCTC:
             finite(options.token_min_logp, "token_min_logp"),
         )
         if prune > 0:
-            raise RANGE(f"beam_prune_logp must be at most 0, not {said(options.beam_prune_logp)}")
-        beam = at_least(options.beam_width, "beam_width", 1)
+            raise RANGE(f"beam_prune_logp must be at most 0, not {quote(options.beam_prune_logp)}")
+        beam = check_at_least(options.beam_width, "beam_width", 1)
         alphabet = self._alphabet
         reals = np.array([prune, least])
         return TextTerms(len(alphabet.labels), alphabet.blank, beam, history, self._longest, reals)
@@ -297,14 +297,14 @@ class BeamSearchDecoderCTC:
         weight = finite(options.hotword_weight, "hotword_weight")
         if model is None:
             if options.lm_start_state is not None:
-                raise TOGETHER(f"lm_start_state is {said(options.lm_start_state)}, but there is no language model")
+                raise TOGETHER(f"lm_start_state is {quote(options.lm_start_state)}, but there is no language model")
             return speech._replace(reals=np.array([0, 0, 0, weight, 0, 0.0]))
         unknown = finite(model.unk_score_offset, "unk_score_offset")
         reals = [finite(model.alpha, "alpha") * LN10, finite(model.beta, "beta"), unknown, weight, unknown, 0.0]
         found = model.ngrams._model
         start, end = (found.start, found.end) if flag(model.score_boundary, "lm_score_boundary") else (0, -1)
         if options.lm_start_state is not None:
-            start = at_least(options.lm_start_state, "lm_start_state", 0)
+            start = check_at_least(options.lm_start_state, "lm_start_state", 0)
             if start >= found.states.fails.size:
                 raise BEYOND(f"lm_start_state is {start}, but the model has {found.states.fails.size} states")
         return speech._replace(start=start, end=end, reals=np.array(reals))

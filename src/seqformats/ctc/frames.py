@@ -8,11 +8,11 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
 from ..converters.convert import rows_of
-from ..errors import BEYOND, DTYPE, KIND, LOGS, NAN, SHAPE, said
+from ..errors import BEYOND, DTYPE, KIND, LOGS, NAN, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import Structure, whole
 from ..gradients.operation import operand
-from ..limits import allocated
+from ..limits import allocate
 from ..operations.annotations import Batch
 from ..operations.over import in_one_array, name_of
 from ..operations.runs import Runs
@@ -40,7 +40,7 @@ class Frames(NamedTuple):
 
     def empty(self, size: int, name: str) -> Array:
         """Room for so many numbers of the dtype of this name, where kernels write."""
-        return allocated(self.on.empty, (size,), self.on.dtype(name), self.data)
+        return allocate(self.on.empty, (size,), self.on.dtype(name), self.data)
 
     def host(self, x: Array) -> Array:
         """Copy results of kernels to the host."""
@@ -58,14 +58,14 @@ class Frames(NamedTuple):
 
     def parts(self, x: Array, room: Structure, kept: Structure) -> Array:
         """Take the parts that are kept, one after the other, of rows with some room for each sequence."""
-        found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._sealed(x, room)).data
+        found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._freeze(x, room)).data
         return found
 
     def over(self, x: Array, inner: Structure) -> Encoding:
         """Items of all sequences, over the levels of what was given."""
         if len(self.levels) > 1:
             return LoD._over(x, (*self.levels[:-1], inner))
-        return Ragged._sealed(x, inner)
+        return Ragged._freeze(x, inner)
 
     def logits(self, normalised: object) -> int:
         """Tell kernels whether frames are to be normalised; see `best_known`."""
@@ -100,7 +100,7 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
     width = int(item[0])
     number = whole(blank, "blank")
     if not 0 <= number < width:
-        raise BEYOND(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
+        raise BEYOND(f"blank is {quote(blank)}, but there are the tokens 0 to {width - 1}")
     at = in_one_array(own)
     library = library_of(at.data)
     kind = _KINDS[name]
@@ -112,5 +112,5 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
 def flag(value: object, what: str) -> bool:
     """True or False; TypeError for all else."""
     if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {quote(value)}")
     return bool(value)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..errors import KIND, NAN, RESULT, RETURNED, said
+from ..errors import KIND, NAN, RESULT, RETURNED, quote
 from ..formats import Ragged
 from ..formats.structure import Structure
 from .prefixes import Prefixes
@@ -53,7 +53,7 @@ class CTCState:
 
     def __init__(self, history: History, rows: Array, source: Array, t: int, put: Callable[[Array], Array]) -> None:
         if type(history) is not History:
-            raise KIND(f"a search makes its states itself, of the prefixes that it has shown, not of {said(history)}")
+            raise KIND(f"a search makes its states itself, of the prefixes that it has shown, not of {quote(history)}")
         self._history, self._rows, self._put = history, rows, put
         self.tokens, self.parents = put(history.tokens[rows]), put(history.parents[rows])
         self.source = put(source)
@@ -63,7 +63,7 @@ class CTCState:
     def prefixes(self) -> Ragged:
         """The tokens of each."""
         data, lengths = self._history.labels(self._rows)
-        return Ragged._sealed(self._put(data), Structure.of_lengths(lengths))
+        return Ragged._freeze(self._put(data), Structure.of_lengths(lengths))
 
     def __repr__(self) -> str:
         return f"CTCState({self._rows.size} rows at t = {self.t})"
@@ -135,7 +135,7 @@ class Asked:
         self._numbers[::beam] = numbers
         begin = np.zeros(n * beam, np.int64)
         begin[::beam] = np.arange(n) * frames.width
-        gains = self._said(numbers, np.arange(n), 0).reshape(-1)
+        gains = self._describe(numbers, np.arange(n), 0).reshape(-1)
         self.guide = search.guide._replace(gains=gains, gains_at=begin)
 
     def ask(self, t: int) -> None:
@@ -149,7 +149,7 @@ class Asked:
         values = np.empty((units.size, width))
         values[~new] = self.guide.gains.reshape(-1, width)[self.guide.gains_at[before[~new]] // width]
         if new.any():
-            values[new] = self._said(numbers[new], units[new], t + 1)
+            values[new] = self._describe(numbers[new], units[new], t + 1)
         here = units * beam + rows
         self._numbers[here] = numbers
         begin = np.zeros_like(self.guide.gains_at)
@@ -168,7 +168,7 @@ class Asked:
         nodes = search.terms.places[units] + frames.host(search.rows.nodes)[at]
         return _Rows(units, rows, frames.host(search.rows.origins)[at], frames.host(search.tree.tokens)[nodes])
 
-    def _said(self, numbers: Array, units: Array, t: int) -> Any:
+    def _describe(self, numbers: Array, units: Array, t: int) -> Any:
         """Return the scores of the hook for prefixes, as float64."""
         frames = self._search.frames
         state = CTCState(self._history, numbers, self._sources[units], t, frames.put)

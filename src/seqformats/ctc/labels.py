@@ -84,7 +84,7 @@ def _in_batch(given: Any, levels: int) -> tuple[Labels, Array | None]:
     several = np.diff(outer[-2].offsets) if len(outer) == levels + 1 else None
     if own.keeps_levels:
         lod = convert(own, LoD)
-        own = Ragged._sealed(lod.data, outer[-1])
+        own = Ragged._freeze(lod.data, outer[-1])
     flat = convert(own, Ragged)
     data = flat.data
     if len(data.shape) == 2 and data.shape[1] == 1:

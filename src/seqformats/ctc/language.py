@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BROKEN, KIND, said
+from ..errors import BROKEN, KIND, quote
 from .ngrams import NGrams
 from .rows import Speech
 from .speech import speech_of, strings, with_words
@@ -43,7 +43,7 @@ class LanguageModel:
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(ngrams, NGrams):
-            raise KIND(f"ngrams must be an NGrams, not {said(ngrams)}; NGrams.read reads one from a file")
+            raise KIND(f"ngrams must be an NGrams, not {quote(ngrams)}; NGrams.read reads one from a file")
         self.ngrams = ngrams
         listed = None if unigrams is None else set(strings(unigrams, "unigrams"))
         self.unigrams = [word for word in ngrams.words[1:] if listed is None or word in listed]
@@ -78,7 +78,7 @@ class LanguageModel:
         models = [name for name in files if name not in (ATTRIBUTES, UNIGRAMS)]
         if len(files) != 3 or len(models) != 1:
             raise BROKEN(
-                f"{folder} must hold {ATTRIBUTES}, {UNIGRAMS} and the file of a model, but holds {said(files)}"
+                f"{folder} must hold {ATTRIBUTES}, {UNIGRAMS} and the file of a model, but holds {quote(files)}"
             )
         try:
             facts = json.loads((folder / ATTRIBUTES).read_text(encoding="utf-8"))

@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, frozen
-from ..converters.convert import restored
-from ..errors import CHOICE, NO_GRADIENT, said
+from ..converters.convert import restore
+from ..errors import CHOICE, NO_GRADIENT, quote
 from ..formats import Encoding, Ragged
-from ..formats.leaves import connected, without_data
+from ..formats.leaves import connect, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, with_rule
 from ..launch.kernel import Work, kernel
@@ -18,7 +18,7 @@ from ..launch.threads import num_threads
 from ..operations.annotations import Batch
 from ..operations.options import flag
 from ..operations.over import name_of, rows_like
-from ..operations.spread import summed
+from ..operations.spread import sum_items
 from .frames import Frames, frames_of
 from .labels import Labels, labels_of, no_token
 from .rows import LossGoals, LossOut, LossRoom
@@ -126,14 +126,14 @@ def ctc_loss(
            [ 0.11, -0.11],
            [ 0.05, -0.05]])
     """
-    return _prepared(log_probs, labels, blank, normalised, reduction, zero_infinity).run()
+    return _prepare(log_probs, labels, blank, normalised, reduction, zero_infinity).run()
 
 
-def _prepared(
+def _prepare(
     log_probs: Batch, labels: object, blank: object, normalised: object, reduction: object, zero_infinity: object
 ) -> Call[Array]:
     if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
+        raise CHOICE(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {quote(reduction)}")
     found = operand(log_probs)
     frames = frames_of(found.own, blank)
     logits, zero = not flag(normalised, "normalised"), flag(zero_infinity, "zero_infinity")
@@ -142,7 +142,7 @@ def _prepared(
     return Call(found.own, loss.rule, None, found.gradient, loss.second_order)
 
 
-with_rule(ctc_loss, _prepared)
+with_rule(ctc_loss, _prepare)
 
 
 class Loss(NamedTuple):
@@ -212,22 +212,22 @@ class Loss(NamedTuple):
                 if not (whole and frames.on is NUMPY and dy.item() == 1):
                     self.scale(frames, self.slopes_of(frames, dy), grad)
             dx: Encoding = frames.at._with_data(frames.library.astype(frames.given(grad), name))
-            return dx if shape is None else restored(dx, shape)
+            return dx if shape is None else restore(dx, shape)
 
         return y, pullback
 
     def second_order(self, x: Encoding, dy: Array) -> Any:
         """The gradient, in a graph where its own gradient is refused."""
 
-        def refused(ddx: Any) -> Any:  # noqa: ARG001  there is none
+        def refuse(ddx: Any) -> Any:  # noqa: ARG001  there is none
             raise NO_GRADIENT("the gradient of ctc_loss has no gradient itself")
 
         def rule(operands: Any, back: bool) -> tuple[Any, Pullback | None]:
             pullback = self.rule(operands[0], True)[1]
             assert pullback is not None
-            return pullback(operands[1]), refused if back else None
+            return pullback(operands[1]), refuse if back else None
 
-        return connected(rule, (x, dy))
+        return connect(rule, (x, dy))
 
     def slopes_of(self, frames: Frames, dy: Array) -> Array:
         """The gradient of the result, float64 where kernels run."""
@@ -245,7 +245,7 @@ class Loss(NamedTuple):
             else:
                 count = self.goals.cum.size - 1
                 one = Structure(frozen(np.array([count])), frozen(np.array([0, count])), count)
-                losses = summed(Ragged._sealed(losses, one))
+                losses = sum_items(Ragged._freeze(losses, one))
             losses = losses.reshape(())
         return frames.given(frames.on.astype(losses, frames.name))
 

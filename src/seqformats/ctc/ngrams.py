@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import BROKEN, KIND, said
+from ..errors import BROKEN, KIND, quote
 from ..formats import Ragged
 from ..launch.kernel import kernel
 from .arpa import read_arpa
@@ -81,7 +81,7 @@ class NGrams:
 
     def __init__(self, model: Model) -> None:
         if type(model) is not Model:
-            raise KIND(f"NGrams.read makes models of files, but this is {said(model)}")
+            raise KIND(f"NGrams.read makes models of files, but this is {quote(model)}")
         self._model = model
         self._known: dict[str, int] | None = None
 
@@ -117,7 +117,7 @@ class NGrams:
         try:
             name = os.fspath(path)
         except TypeError:
-            raise KIND(f"a model is read from a path, not from {said(path)}") from None
+            raise KIND(f"a model is read from a path, not from {quote(path)}") from None
         file = Path(os.fsdecode(name))
         with file.open("rb") as f:
             head = f.read(len(MAGIC))
@@ -218,17 +218,17 @@ class NGrams:
         """
         given: Any = lines
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise KIND(f"lines must be a sequence of sentences, not {said(given)}")
+            raise KIND(f"lines must be a sequence of sentences, not {quote(given)}")
         numbers: list[int] = []
         lengths = []
         for line in given:
             words = line.split() if isinstance(line, str) else line
             if not isinstance(words, Iterable):
-                raise KIND(f"a sentence must be a str or a sequence of words, not {said(line)}")
+                raise KIND(f"a sentence must be a str or a sequence of words, not {quote(line)}")
             before = len(numbers)
             for word in words:
                 if not isinstance(word, str):
-                    raise KIND(f"a word must be a str, not {said(word)}")
+                    raise KIND(f"a word must be a str, not {quote(word)}")
                 numbers.append(self._numbers.get(word, 0))
             lengths.append(len(numbers) - before)
         model = self._model

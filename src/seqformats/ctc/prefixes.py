@@ -155,14 +155,14 @@ def found_by(search: Prefixes) -> Hypotheses:
     places = Structure.of_lengths(np.full(counts.size, n_best))
     room = Structure.of_lengths(np.repeat(frames.structure.lengths, n_best))
 
-    def taken(x: Array, room: Structure, kept: Structure) -> Array:
+    def take(x: Array, room: Structure, kept: Structure) -> Array:
         return frames.given(frames.parts(x, room, kept))
 
     return Hypotheses(
         sources,
         labels,
-        taken(out.tokens, room, kept),
-        taken(out.times, room, kept),
-        taken(out.scores, places, sources),
-        taken(out.path_scores, places, sources),
+        take(out.tokens, room, kept),
+        take(out.times, room, kept),
+        take(out.scores, places, sources),
+        take(out.path_scores, places, sources),
     )

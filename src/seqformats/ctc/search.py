@@ -9,8 +9,8 @@ import numpy as np
 
 from ..beam.rules import number
 from ..beam.trie import Trie
-from ..converters.layouts import at_least
-from ..errors import KIND, RANGE, ROOM, said
+from ..converters.layouts import check_at_least
+from ..errors import KIND, RANGE, ROOM, quote
 from ..formats import LoD
 from ..operations.annotations import Batch
 from .frames import flag, frames_of
@@ -145,10 +145,10 @@ def ctc_beam_search(
     if on_new is not None and not callable(on_new):
         raise KIND(f"on_new must be a function, not {type(on_new).__name__}")
     if lm is not None and not isinstance(lm, (TokenModel, WordModel)):
-        raise KIND(f"lm must be a ctc.WordModel or a ctc.TokenModel, not {said(lm)}")
+        raise KIND(f"lm must be a ctc.WordModel or a ctc.TokenModel, not {quote(lm)}")
     speech = None if lm is None else lm._for(frames)
-    beam = at_least(beam_size, "beam_size", 1)
-    best = at_least(n_best, "n_best", 1)
+    beam = check_at_least(beam_size, "beam_size", 1)
+    best = check_at_least(n_best, "n_best", 1)
     if best > beam:
         raise ROOM(f"n_best is {best}, but the beams have {beam} places")
     all_paths = flag(exact, "exact")
@@ -159,14 +159,14 @@ def ctc_beam_search(
         -math.inf,
     ]
     if reals[1] < 0:
-        raise RANGE(f"threshold must be at least 0, not {said(threshold)}")
+        raise RANGE(f"threshold must be at least 0, not {quote(threshold)}")
     terms = PrefixTerms(
         width=frames.width,
         blank=frames.blank,
         logits=frames.logits(normalised),
         beam=beam,
         n_best=beam if all_paths else best,
-        token_beam=frames.width if token_beam is None else at_least(token_beam, "token_beam", 1),
+        token_beam=frames.width if token_beam is None else check_at_least(token_beam, "token_beam", 1),
         spelled=int(guide is not NO_GUIDE),
         fused=int(on_new is not None),
         first=0,
@@ -193,5 +193,5 @@ def _real(value: Any, what: str, default: float | None = None) -> float:
         return default
     found = number(value, what)
     if not math.isfinite(found):
-        raise RANGE(f"{what} must be finite, not {said(value)}")
+        raise RANGE(f"{what} must be finite, not {quote(value)}")
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import Array
 from ..beam.rules import number
 from ..beam.trie import Trie
-from ..errors import COUNTS, KIND, RANGE, said
+from ..errors import COUNTS, KIND, RANGE, quote
 from ..formats import Ragged
 from .frames import Frames, flag
 from .ngrams import LN10, NGrams, score_ngrams
@@ -49,7 +49,7 @@ class _Model:
 
     def __init__(self, model: NGrams, alpha: float, beta: float, boundary: bool, labels: Sequence[str]) -> None:
         if not isinstance(model, NGrams):
-            raise KIND(f"model must be an NGrams, not {said(model)}; NGrams.read reads one from a file")
+            raise KIND(f"model must be an NGrams, not {quote(model)}; NGrams.read reads one from a file")
         self.model = model
         self.labels = strings(labels, "labels")
         self.alpha, self.beta = finite(alpha, "alpha"), finite(beta, "beta")
@@ -66,7 +66,7 @@ class _Model:
             begins behind.
         """
         if not isinstance(words, Iterable):
-            raise KIND(f"words must be a str or a sequence of words, not {said(words)}")
+            raise KIND(f"words must be a str or a sequence of words, not {quote(words)}")
         found = copy.copy(self)
         start = state_after(self.model, self._speech.start, words.split() if isinstance(words, str) else words)
         found._speech = self._speech._replace(start=start)
@@ -130,7 +130,7 @@ class TokenModel(_Model):
     ) -> None:
         super().__init__(model, alpha, beta, boundary, labels)
         numbers = np.array([model._numbers.get(name, 0) for name in self.labels], np.int64)
-        reals = [self.alpha * LN10, self.beta, 0.0, 0.0, 0.0, _most(model, self.alpha, max(self.beta, 0.0))]
+        reals = [self.alpha * LN10, self.beta, 0.0, 0.0, 0.0, _find_most(model, self.alpha, max(self.beta, 0.0))]
         self._speech = speech_of(model, self.boundary)._replace(numbers=numbers, reals=np.array(reals))
 
 
@@ -211,14 +211,14 @@ class WordModel(_Model):
         known[0] = False
         cost = self.alpha * LN10 * self.unknown
         most = max(self.beta, 0.0) + (2 * max(self.hot_weight, 0.0) if self.hot_words else 0.0)
-        most = _most(model, self.alpha, most) if cost <= 0 else math.inf
+        most = _find_most(model, self.alpha, most) if cost <= 0 else math.inf
         reals = [self.alpha * LN10, self.beta, self.unknown, self.hot_weight, cost, most]
         speech = with_words(speech_of(model, self.boundary), words, known)
-        speech = with_labels(with_hot_words(speech, self.hot_words), _spelled(self.labels))
+        speech = with_labels(with_hot_words(speech, self.hot_words), _spell(self.labels))
         self._speech = speech._replace(by_words=1, reals=np.array(reals))
 
 
-def _spelled(labels: Sequence[str]) -> list[tuple[str, int]]:
+def _spell(labels: Sequence[str]) -> list[tuple[str, int]]:
     """List what each token writes, and whether it ends a word (1), begins one (2) or does neither."""
     if any(label.startswith("▁") for label in labels):
         return [(label.lstrip("▁"), 2) if label.startswith("▁") else (label, 0) for label in labels]
@@ -226,7 +226,7 @@ def _spelled(labels: Sequence[str]) -> list[tuple[str, int]]:
     return [("", 1) if label == space else (label, 0) for label in labels]
 
 
-def _most(model: NGrams, alpha: float, rest: float) -> float:
+def _find_most(model: NGrams, alpha: float, rest: float) -> float:
     """The most that a token can add: no probability is above 1, but back-off weights may be."""
     if alpha < 0:
         return math.inf
@@ -309,11 +309,11 @@ def state_after(model: NGrams, start: int, words: Iterable[str]) -> int:
 def strings(given: Iterable[str], what: str) -> tuple[str, ...]:
     """Some strings, looked at; TypeError where these are none."""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise KIND(f"{what} must be a sequence of str, not {said(given)}")
+        raise KIND(f"{what} must be a sequence of str, not {quote(given)}")
     found = tuple(given)
     for text in found:
         if not isinstance(text, str):
-            raise KIND(f"{what} must be str, but {said(text)} is among them")
+            raise KIND(f"{what} must be str, but {quote(text)} is among them")
     return found
 
 
@@ -321,5 +321,5 @@ def finite(value: object, what: str) -> float:
     """A finite number, looked at."""
     found = number(value, what)
     if not math.isfinite(found):
-        raise RANGE(f"{what} must be finite, not {said(value)}")
+        raise RANGE(f"{what} must be finite, not {quote(value)}")
     return found

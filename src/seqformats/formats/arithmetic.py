@@ -98,12 +98,12 @@ def _comparison(name: str, of_none: bool) -> Callable[[Any, Any], Any]:
 def _swap(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Make a function of two operands take them in the other order."""
 
-    def swapped(a: Any, b: Any) -> Any:
+    def swap(a: Any, b: Any) -> Any:
         return operate(b, a)
 
-    swapped.__name__ = operate.__name__
-    REFLECTED[swapped] = operate
-    return swapped
+    swap.__name__ = operate.__name__
+    REFLECTED[swap] = operate
+    return swap
 
 
 class Arithmetic:

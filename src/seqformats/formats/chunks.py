@@ -204,8 +204,8 @@ class Chunks(_Cut[Data]):
         sliced = slice(start, stop)
         return self._of(x.data, self._origin.chosen(x._levels, lambda y: y[sliced]))
 
-    def _chosen(self, where: Array) -> Any:
-        x = LoD._chosen(self, where)
+    def _choose(self, where: Array) -> Any:
+        x = LoD._choose(self, where)
         return self._of(x.data, self._origin.chosen(x._levels, lambda y: y[where]))
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from .. import core, registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
-from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, said
-from ..later import imported
+from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, quote
+from ..later import import_now
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
@@ -164,7 +164,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         if found is not None:
             return found
         where = places(index, len(self))
-        return self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
+        return self._slice(where.start, where.stop) if type(where) is slice else self._choose(where)
 
     def sequences(self) -> Sequences[Data]:
         """The (innermost) sequences in the caller's order, each as an array ``(length, *item)``.
@@ -243,7 +243,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         own: Any = self  # a dataclass, as every encoding is
         values = zip(fields(own), self._values(), strict=True)
-        return restored, (type(self), *[x if f.name in _OF_ITEMS else _stored(x) for f, x in values])
+        return restored, (type(self), *[x if f.name in _OF_ITEMS else _store(x) for f, x in values])
 
     def __copy__(self) -> Self:
         values = self._values()  # after which a late one is of its own class
@@ -252,7 +252,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     def __repr__(self) -> str:
         if self._made_of_others():
             leaves = self._leaves()
-            held = said(leaves[0] if self._in_one_array else tuple(leaves))
+            held = quote(leaves[0] if self._in_one_array else tuple(leaves))
             return f"{type(self).__name__}({held} in place of items, {self._structure.n} sequences)"
         return f"{type(self).__name__}({self._about()}, {self._summary()})"
 
@@ -260,7 +260,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         """The layout, drawn to scale, for notebooks; no item is read."""
         if self._made_of_others():
             return None
-        pictures = imported(".pictures", __package__)
+        pictures = import_now(".pictures", __package__)
         drawn: str = pictures.html(pictures.picture(self))
         return drawn
 
@@ -278,7 +278,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return f"shape {tuple(self.data.shape)}"
 
     def _summary(self) -> str:
-        return f"{self.dtype}, {self.device}, {len(self)} sequences of lengths {shown(self._structure.lengths)}"
+        return f"{self.dtype}, {self.device}, {len(self)} sequences of lengths {abridge(self._structure.lengths)}"
 
     # --- what the library asks -----------------------------------------------
 
@@ -329,7 +329,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         raise NotImplementedError
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, *form: Any) -> Self:
+    def _freeze(cls, data: Shaped, structure: Structure, *form: Any) -> Self:
         """The encoding over such data; nothing is checked."""
         raise NotImplementedError
 
@@ -349,11 +349,11 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         """Return this encoding over other data with the same leading shape, without a check."""
         raise NotImplementedError
 
-    def _sliced(self, start: int, stop: int) -> Self:
+    def _slice(self, start: int, stop: int) -> Self:
         """A range of its sequences, views where they lie side by side."""
-        return self._chosen(np.arange(start, stop))
+        return self._choose(np.arange(start, stop))
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         """Its sequences at the places `where`, in that order."""
         raise NotImplementedError
 
@@ -379,10 +379,10 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 _OF_ITEMS = ("data", "items", "like")
 
 
-def _stored(value: Any) -> Any:
+def _store(value: Any) -> Any:
     """A field of the structure in a pickle: integers as bytes, since unpicklers that trust few types know those."""
     if type(value) is tuple:
-        return tuple(map(_stored, value))
+        return tuple(map(_store, value))
     whole = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.int64
     # no bytes at all would be a call of `bytes` in some pickles
     return value.astype("<i8", copy=False).tobytes() or () if whole else value
@@ -401,7 +401,7 @@ def _read_back(value: Any) -> Any:
 def restored(kind: type[Encoding], *values: Any) -> Any:
     """The encoding that a pickle holds, built and checked by its constructor."""
     if not isinstance(kind, type) or not issubclass(kind, Encoding):
-        raise KIND(f"a pickle of an encoding names its class, not {said(kind)}")
+        raise KIND(f"a pickle of an encoding names its class, not {quote(kind)}")
     return kind(*map(_read_back, values))
 
 
@@ -413,7 +413,7 @@ def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the si
     raise KIND(f"a {type(self).__name__} takes no state from a pickle; it is built by its constructor alone")
 
 
-def shown(lengths: Array) -> str:
+def abridge(lengths: Array) -> str:
     """The first lengths, for one line."""
     return f"[{', '.join(map(str, lengths[:_SHOWN].tolist()))}{', ...' if lengths.size > _SHOWN else ''}]"
 
@@ -430,7 +430,7 @@ def with_axes(array: Array, least: int, what: str, axes: str) -> Array:
     return array
 
 
-def opened(kind: type) -> type[Any]:
+def open_kind(kind: type) -> type[Any]:
     """A twin of an encoding to be filled without checks, for results that are valid by construction.
 
     A frozen dataclass is filled by ``object.__setattr__``, each call of which takes longer than a plain assignment to a
@@ -465,7 +465,7 @@ def cut_range(structure: Structure, start: int, stop: int) -> Structure:
     return Structure(lengths, offsets - offsets[0], int(lengths.max()) if lengths.size else 0)
 
 
-def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
+def pick(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
     made, starts, _ = core.structured(pick_sequences.run, k, k, where, structure.lengths, structure.offsets)

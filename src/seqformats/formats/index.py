@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of, to_host
-from ..errors import INDEX, KIND, WHOLE, said
+from ..errors import INDEX, KIND, WHOLE, quote
 from .structure import whole
 
 _INT = {int}
@@ -22,7 +22,7 @@ def place(index: object, n: int) -> int:
         ) from None
     if not -n <= i < n:
         hint = "; a batch of one sequence has its items in x.data, or in x.sequences()[0]" if n == 1 else ""
-        raise INDEX(f"index {said(i)} is out of range for {n} sequence{'s' * (n != 1)}{hint}")
+        raise INDEX(f"index {quote(i)} is out of range for {n} sequence{'s' * (n != 1)}{hint}")
     return i + n if i < 0 else i
 
 
@@ -34,7 +34,7 @@ def places(index: object, n: int) -> slice | Array:
         except ValueError:
             raise INDEX("the step of a slice must not be 0") from None
         except TypeError as error:
-            raise KIND(f"an index of {said(index)}: {error}") from None
+            raise KIND(f"an index of {quote(index)}: {error}") from None
         if step == 1:
             return slice(start, max(start, stop))
         return np.arange(start, stop, step, dtype=np.int64)

@@ -201,7 +201,7 @@ def _asks(x: Encoding) -> bool:
     return own.autograd and own.wants_grad(x._leaves())
 
 
-def connected(rule: Rule, x: object, second_order: SecondOrder | None = None, *, by_column: bool = False) -> Any:
+def connect(rule: Rule, x: object, second_order: SecondOrder | None = None, *, by_column: bool = False) -> Any:
     """``rule(x, True)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
     A rule gives the result and, where that is asked for, its pullback.  That of an operation that is not linear depends
@@ -218,22 +218,22 @@ def connected(rule: Rule, x: object, second_order: SecondOrder | None = None, *,
     if library.functional:
         check_data(x)
     call = Connected(rule, x, second_order, by_column)
-    return call.rebuilt(library.connected(call, arrays))
+    return call.rebuilt(library.connect(call, arrays))
 
 
-def settled(y: Any) -> Any:
+def settle(y: Any) -> Any:
     """A result with its items in the dtypes that their library has for them; see `Library.settled`."""
     if not functional or type(y) is np.ndarray:
         return y
     made = leaves(y)
-    found = [library_of(leaf).settled(leaf) for leaf in made]
+    found = [library_of(leaf).settle(leaf) for leaf in made]
     return y if all(a is b for a, b in zip(made, found, strict=True)) else rebuild(y, found)
 
 
-def calculated(function: Callable[[Any], Any], x: object) -> Any:
+def calculate(function: Callable[[Any], Any], x: object) -> Any:
     """``function(x)``, which has no gradient: outside of any graph, but as a program where the library has those."""
     if with_autograd and wants_grad(x) and _library_with_graph(leaves(x)).functional:
-        return connected(lambda z, _: (function(z), None), x)
+        return connect(lambda z, _: (function(z), None), x)
     return function(x)
 
 
@@ -288,7 +288,7 @@ class Connected:
         """The results for other arrays, which may ask for a gradient; nothing but their structure is kept."""
         x = rebuild(self.x, arrays)
         if wants_grad(x):
-            result = connected(self.rule, x, self.second_order, by_column=self.by_column)
+            result = connect(self.rule, x, self.second_order, by_column=self.by_column)
         else:
             result = self.rule(x, False)[0]
         self.result = None if is_array(result) else without_data(result)

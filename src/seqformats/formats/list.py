@@ -14,7 +14,7 @@ from ..errors import BATCH, CHANGED, DEVICES, KIND, MIXED
 from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
-from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
+from .encoding import Encoding, about, cut_range, no_state, open_kind, with_axes
 from .structure import Structure, same_numbers
 
 
@@ -74,7 +74,7 @@ class List(Encoding[Data]):
         if not isinstance(given, (list, tuple)):
             raise KIND(f"items must be a list or tuple of arrays, not {type(given).__name__}")
         like = None if self.like is None else with_axes(adopt(self.like, "like")[1], 1, "like", "(rows, *item)")
-        items, lengths = _checked(given, like)
+        items, lengths = _check_items(given, like)
         first = items[0] if items else np.empty(0) if like is None else like
         self._set(
             items=items,
@@ -140,10 +140,10 @@ class List(Encoding[Data]):
         rows: Any = data
         return self._of(library_of(rows).split(rows, structure.lengths, structure.offsets), structure, rows)
 
-    def _sliced(self, start: int, stop: int) -> Self:
+    def _slice(self, start: int, stop: int) -> Self:
         return self._some(self.items[start:stop], cut_range(self._structure, start, stop))
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         structure = Structure.of_lengths(self._structure.lengths[where])
         return self._some(tuple([self.items[i] for i in where.tolist()]), structure)
 
@@ -176,12 +176,12 @@ class List(Encoding[Data]):
         return made
 
 
-_open = opened(List)
+_open = open_kind(List)
 _NO_ITEMS = np.empty(0)
 _NO_ITEMS.flags.writeable = False
 
 
-def _checked(items: Sequence[object], like: Array | None) -> tuple[tuple[Array, ...], Array]:
+def _check_items(items: Sequence[object], like: Array | None) -> tuple[tuple[Array, ...], Array]:
     """The items as C-contiguous arrays of one library, device, dtype and item shape, and their lengths."""
     items = tuple(items)
     scanned = scan(items)

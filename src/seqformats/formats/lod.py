@@ -12,13 +12,13 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, DType, adopt, frozen, is_array
-from ..errors import ARGUMENT, BEYOND, EMPTY, KIND, LEVEL, LEVELS, StructureError, said
+from ..errors import ARGUMENT, BEYOND, EMPTY, KIND, LEVEL, LEVELS, StructureError, quote
 from ..layout import Layout
 from ..limits import OBJECT, check_room
 from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
-from .ragged import ends_at, gathered
+from .encoding import Encoding, abridge, cut_range, no_state, open_kind, pick, with_axes
+from .ragged import ends_at, gather_rows
 from .rows import Room
 from .structure import MOST, Structure, integers, whole, with_views
 
@@ -106,7 +106,7 @@ class LoD(_Deep[Data]):
         count = len(self._levels)
         return (
             f"{self.dtype}, {self.device}, {count} level{'s' * (count > 1)}, "
-            f"{len(self)} sequences of lengths {shown(self._levels[0].lengths)}"
+            f"{len(self)} sequences of lengths {abridge(self._levels[0].lengths)}"
         )
 
     @classmethod
@@ -206,9 +206,9 @@ class LoD(_Deep[Data]):
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
         if not isinstance(empties, str):
-            raise KIND(f'empties must be "raise", "left" or "right", not {said(empties)}')
+            raise KIND(f'empties must be "raise", "left" or "right", not {quote(empties)}')
         if empties not in ("raise", "left", "right"):
-            raise ARGUMENT(f'empties must be "raise", "left" or "right", not {said(empties)}')
+            raise ARGUMENT(f'empties must be "raise", "left" or "right", not {quote(empties)}')
         rows = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         numbers = _level_arrays(lod, "lod")
         below = None
@@ -282,7 +282,7 @@ class LoD(_Deep[Data]):
         n = self._levels[k].n
         start, stop = whole(start, "start"), whole(stop, "stop")
         if not 0 <= start <= stop <= n:
-            raise LEVEL(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
+            raise LEVEL(f"level {k} has {n} sequences; there is no range {quote(start)} to {quote(stop)}")
         return self._sub(k, start, stop)
 
     def _layout(self) -> Layout:
@@ -311,7 +311,7 @@ class LoD(_Deep[Data]):
         return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:  # noqa: ARG003
+    def _freeze(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:  # noqa: ARG003
         return cls._over(data, levels)
 
     def _with_data(self, data: Shaped) -> Self:
@@ -336,12 +336,12 @@ class LoD(_Deep[Data]):
         data: Any = self.data
         return self._over(data[start:stop], tuple(levels))
 
-    def _sliced(self, start: int, stop: int) -> Self:
+    def _slice(self, start: int, stop: int) -> Self:
         return self._sub(0, start, stop)
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         data: Any = self.data
-        rows = gathered(self._look(), data, self._shape[1:], *picked(structure_of(self, 0), where))
+        rows = gather_rows(self._look(), data, self._shape[1:], *pick(structure_of(self, 0), where))
         return self._over(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:
@@ -357,7 +357,7 @@ class LoD(_Deep[Data]):
         return tuple(levels)
 
 
-_open = opened(LoD)
+_open = open_kind(LoD)
 
 
 def _level_arrays(given: object, what: str) -> list[Array]:
@@ -372,7 +372,7 @@ def _level_arrays(given: object, what: str) -> list[Array]:
         raise EMPTY(f"{what} must have at least one level")
     for k, level in enumerate(given):
         if isinstance(level, int) or (not isinstance(level, (Sequence, types.NoneType)) and not is_array(level)):
-            raise KIND(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
+            raise KIND(f"{what} must be a sequence of levels, but {what}[{k}] is {quote(level)}")
     return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
 
 
@@ -449,7 +449,7 @@ def level_index(x: Encoding, level: int) -> int:
     count = len(x._levels)
     k = whole(level, "level")
     if not -count <= k < count:
-        raise LEVEL(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
+        raise LEVEL(f"there is no level {quote(level)}; {type(x).__name__} has {count}, outermost first")
     return k % count
 
 
@@ -485,11 +485,11 @@ def lod_to_nested(x: LoD) -> list[Any]:
         check_room(x.rows, OBJECT, "leaves")
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
-        nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)
+        nested = _group(list(data) if keep else data.tolist(), inner.offsets)
     for offsets in reversed(x._lod[:-1]):
-        nested = _grouped(nested, offsets)
+        nested = _group(nested, offsets)
     return nested
 
 
-def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
+def _group(flat: list[Any], offsets: Array) -> list[Any]:
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]

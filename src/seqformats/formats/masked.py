@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import core
 from ..arrays import Array, adopt, is_array, shape_of
-from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
-from ..later import imported
+from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, quote
+from ..later import import_now
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
-from .encoding import Encoding, cut_range, no_state, opened, with_axes, without_lengths
+from .encoding import Encoding, cut_range, no_state, open_kind, with_axes, without_lengths
 from .rows import Room, mask_beside
 from .structure import Structure, integers, with_views
 
@@ -162,7 +162,7 @@ class Masked(Encoding[Data]):
                 raise SHAPE(
                     f"mask has shape {tuple(given.shape)}, but data has {tuple(batch.shape[:2])} rows and columns"
                 )
-            return cls._sealed(batch, imported(".late", __package__).of_mask(library, given), 0, str(side))
+            return cls._freeze(batch, import_now(".late", __package__).of_mask(library, given), 0, str(side))
         where = np.array(library.to_numpy(given))  # read once: another thread may change what is checked
         if where.dtype.kind not in "biu":
             raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")
@@ -205,7 +205,7 @@ class Masked(Encoding[Data]):
         return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
+    def _freeze(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
         x: Any = _open()
         x.data = data
         late = structure.late and structure.serves(data)
@@ -224,12 +224,12 @@ class Masked(Encoding[Data]):
         return self._structure.late or self._structure.rows < n * width
 
     def _with_data(self, data: Shaped) -> Self:
-        return self._sealed(data, self._structure, 0, self.side)
+        return self._freeze(data, self._structure, 0, self.side)
 
-    def _sliced(self, start: int, stop: int) -> Self:
+    def _slice(self, start: int, stop: int) -> Self:
         self._look()
         data: Any = self.data
-        return self._sealed(data[start:stop], cut_range(self._structure, start, stop), *self._form())
+        return self._freeze(data[start:stop], cut_range(self._structure, start, stop), *self._form())
 
     def _piece(self, i: int) -> Array:
         data: Any = self.data
@@ -243,17 +243,17 @@ class Masked(Encoding[Data]):
             return [data[i, begin:] for i, begin in enumerate((self._shape[1] - self._lengths).tolist())]
         return [data[i, :length] for i, length in enumerate(self._lengths.tolist())]
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         given: Any = self.data
         data = self._look().take(given, where, 0)
-        return self._sealed(data, Structure.of_lengths(self._lengths[where]), *self._form())
+        return self._freeze(data, Structure.of_lengths(self._lengths[where]), *self._form())
 
 
 def _check_side(side: object) -> None:
     if not isinstance(side, str):
-        raise KIND(f'side must be "right" or "left", not {said(side)}')
+        raise KIND(f'side must be "right" or "left", not {quote(side)}')
     if side not in _SIDES:
-        raise ARGUMENT(f'side must be "right" or "left", not {said(side)}')
+        raise ARGUMENT(f'side must be "right" or "left", not {quote(side)}')
 
 
-_open, _late = opened(Masked), without_lengths(Masked)
+_open, _late = open_kind(Masked), without_lengths(Masked)

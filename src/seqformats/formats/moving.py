@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, Library, device_name, dtype_in, is_array, library_of
-from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, said
+from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, quote
 from ..launch.kernel import launcher
 from .annotations import Shaped
 from .structure import Pieces
@@ -90,10 +90,10 @@ class Movable:
         (dtype('float32'), True)
         """
         library = library_of(self._sample())
-        wanted = _wanted(library, args, dict(options))
+        wanted = _read_wanted(library, args, dict(options))
         if wanted.device is None and wanted.dtype is None and not wanted.copy:
             return self
-        return self._each(lambda leaf: _sent(library_of(leaf), leaf, wanted))
+        return self._each(lambda leaf: _send(library_of(leaf), leaf, wanted))
 
     def cpu(self) -> Self:
         """Move the batch to the host: ``x.to("cpu")``.
@@ -435,7 +435,7 @@ class Resident:
 _NAMES = ("device", "dtype", "other", "non_blocking", "copy")
 
 
-def _wanted(library: Library, args: Sequence[object], options: dict[str, object]) -> Wanted:
+def _read_wanted(library: Library, args: Sequence[object], options: dict[str, object]) -> Wanted:
     """The arguments of `to`, by what the first of them is."""
     for name in options:
         if name not in _NAMES:
@@ -456,14 +456,14 @@ def _wanted(library: Library, args: Sequence[object], options: dict[str, object]
     switches = [options.get(name, False) for name in ("non_blocking", "copy")]
     for name, value in zip(("non_blocking", "copy"), switches, strict=True):
         if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {said(value)}")
+            raise KIND(f"{name} must be True or False, not {quote(value)}")
     device, dtype, other = (options.get(name) for name in ("device", "dtype", "other"))
     if other is not None:
         if device is not None or dtype is not None:
             raise OPTION("to takes either other or device and dtype")
         device, dtype = _like(library, other)
     if type(device) is str and device in np.sctypeDict:
-        raise KIND(f"a string is a device, and {said(device)} a dtype; give dtype={said(device)}")
+        raise KIND(f"a string is a device, and {quote(device)} a dtype; give dtype={quote(device)}")
     meant = None if dtype is None else dtype_in(library, dtype)
     return Wanted(device, meant, bool(switches[0]), bool(switches[1]))
 
@@ -472,14 +472,14 @@ def _like(library: Library, other: Any) -> tuple[str, DType]:
     """The device and dtype of another array or batch."""
     sample = other._sample() if isinstance(other, Movable) else other
     if not is_array(sample):
-        raise KIND(f"other must be an array or a batch, not {said(other)}")
+        raise KIND(f"other must be an array or a batch, not {quote(other)}")
     own = library_of(sample)
     if own is not library:
         raise LIBRARY(f"other is of {own.name}, but x of {library.name}; sf.to(x, {own.name!r}) brings it there")
     return own.device(sample), sample.dtype
 
 
-def _sent(library: Library, leaf: Array, wanted: Wanted) -> Array:
+def _send(library: Library, leaf: Array, wanted: Wanted) -> Array:
     """One array where it is wanted."""
     sent = leaf
     if wanted.device is not None:

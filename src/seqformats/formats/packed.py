@@ -11,8 +11,8 @@ from ..arrays import Array, adopt, library_of
 from ..errors import EMPTY, KIND, LENGTHS, LIBRARY, ROWS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, no_state, opened, with_axes
-from .padded import order_fields, ordered
+from .encoding import Encoding, no_state, open_kind, with_axes
+from .padded import check_order, order_fields
 from .rows import Room
 from .structure import Structure, integers, with_views
 
@@ -72,7 +72,7 @@ class Packed(Encoding[Data]):
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
-        structure = ordered(self)
+        structure = check_order(self)
         if structure.rows != data.shape[0]:
             raise ROWS(f"lengths add up to {structure.rows}, but data has {data.shape[0]} rows")
         self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
@@ -151,7 +151,7 @@ class Packed(Encoding[Data]):
         return (structure.rows,), structure.packed, None
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure) -> Self:
+    def _freeze(cls, data: Shaped, structure: Structure) -> Self:
         """Make one whose rows are in the order of `structure`, without a check."""
         order = structure.order
         x: Any = _open()
@@ -179,7 +179,7 @@ class Packed(Encoding[Data]):
         made: Self = x
         return made
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         library, own = self._look(), self._structure
         structure = Structure.of_lengths(own.lengths[where])
         order = structure.order
@@ -188,10 +188,10 @@ class Packed(Encoding[Data]):
         among = np.arange(structure.rows) - order.steps[step]
         place = own.order.steps[step] + own.columns[where[order.indices]][among]
         data: Any = self.data
-        return self._sealed(library.take(data, place, 0), structure)
+        return self._freeze(library.take(data, place, 0), structure)
 
 
-_open = opened(Packed)
+_open = open_kind(Packed)
 
 
 class PackedSequence(Protocol):

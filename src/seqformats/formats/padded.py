@@ -11,7 +11,7 @@ from ..arrays import NUMPY, Array, adopt, frozen
 from ..errors import COUNTS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, no_state, opened, with_axes
+from .encoding import Encoding, no_state, open_kind, with_axes
 from .rows import Room, new_array
 from .structure import Structure, integers, with_views
 
@@ -81,7 +81,7 @@ class Padded(Encoding[Data]):
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 2, "data", "(steps, n, *item)")
-        structure = ordered(self)
+        structure = check_order(self)
         steps, n = data.shape[:2]
         if structure.order.size_at_t.size != steps:
             raise COUNTS(
@@ -107,7 +107,7 @@ class Padded(Encoding[Data]):
         return (steps, n), at, None if structure.rows == steps * n else (at[2], steps, n, 0)
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, steps: int | None = None) -> Self:
+    def _freeze(cls, data: Shaped, structure: Structure, steps: int | None = None) -> Self:
         """Make one whose columns are in the order of `structure`, without a check."""
         order, steps = structure.order, data.shape[0]
         size_at_t = order.size_at_t
@@ -155,16 +155,16 @@ class Padded(Encoding[Data]):
         lengths, columns = self._structure.lengths.tolist(), self._structure.columns.tolist()
         return [data[:length, j] for length, j in zip(lengths, columns, strict=True)]
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         library = self._look()
         structure = Structure.of_lengths(self._structure.lengths[where])
         longest = structure.longest
         given: Any = self.data
         data = library.take(given[:longest], self._structure.columns[where[structure.order.indices]], 1)
-        return self._sealed(data, structure, longest)
+        return self._freeze(data, structure, longest)
 
 
-_open = opened(Padded)
+_open = open_kind(Padded)
 
 
 class TimeMajor(Protocol):
@@ -175,7 +175,7 @@ class TimeMajor(Protocol):
     _indices: Array  # the caller's position of each
 
 
-def ordered(x: TimeMajor) -> Structure:
+def check_order(x: TimeMajor) -> Structure:
     """The structure of a time-major encoding under construction, checked."""
     return Structure.of_order(
         integers(x._lengths, "lengths"), integers(x._indices, "indices"), integers(x._size_at_t, "size_at_t")

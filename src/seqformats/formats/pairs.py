@@ -11,7 +11,7 @@ from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
 from ..errors import BATCH, COUNTS, KIND
 from .annotations import Index, Shaped
 from .bare import as_encoding, is_column
-from .encoding import Encoding, no_state, opened
+from .encoding import Encoding, no_state, open_kind
 from .index import place, places
 from .moving import Movable
 
@@ -113,7 +113,7 @@ class Pairs(Movable):
         return str(getattr(self.one, "device", "cpu"))
 
 
-_open = opened(Pairs)
+_open = open_kind(Pairs)
 
 
 def pair(one: Encoding, two: Encoding) -> Pairs:

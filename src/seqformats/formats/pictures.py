@@ -78,7 +78,7 @@ def _boxes(x: Any) -> list[Box]:
         ordered = list(zip(columns.tolist(), structure.lengths[columns].tolist(), strict=True))
         if x._lead == 2:
             return [Box(j, 0, 1, length, i) for j, (i, length) in enumerate(ordered) if length]
-        return _packed(ordered, at.steps)
+        return _pack_boxes(ordered, at.steps)
     lengths = structure.lengths[:SEQUENCES].tolist()
     if not x._in_one_array:
         return [Box(0, i, length, 1, i) for i, length in enumerate(lengths) if length]
@@ -90,7 +90,7 @@ def _boxes(x: Any) -> list[Box]:
     return [Box(rest, i, length, 1, i) for i, (rest, length) in enumerate(zip(rests, lengths, strict=True)) if length]
 
 
-def _packed(ordered: list[tuple[int, int]], steps: Any) -> list[Box]:
+def _pack_boxes(ordered: list[tuple[int, int]], steps: Any) -> list[Box]:
     """One box an item, step by step, and more than are drawn where there are more."""
     found: list[Box] = []
     for t, at in enumerate(steps[: _BOXES + 1].tolist()):

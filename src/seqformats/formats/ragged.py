@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import core
 from ..arrays import Array, Library, Shape, adopt, has_items
-from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, said
-from ..later import imported
+from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, quote
+from ..later import import_now
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes, without_lengths
+from .encoding import Encoding, cut_range, no_state, open_kind, pick, with_axes, without_lengths
 from .rows import Room, lay_out
 from .structure import Structure, integers, whole, with_views
 
@@ -198,7 +198,7 @@ class Ragged(Encoding[Data]):
         array([0, 2, 2, 5])
         """
         array = with_axes(adopt(values, "values")[1], 1, "values", "(rows, *item)")
-        return cls._sealed(
+        return cls._freeze(
             array, structure_within(row_lengths, "row_lengths", array.shape[0], longest, trusted, cumulated=False)
         )
 
@@ -243,9 +243,9 @@ class Ragged(Encoding[Data]):
         least = int(numbers[-1]) + 1 if numbers.size else 0
         n = least if nrows is None else whole(nrows, "nrows")
         if n < least or n < 0:
-            raise ARGUMENT(f"nrows must be at least {least}, not {said(nrows)}")
+            raise ARGUMENT(f"nrows must be at least {least}, not {quote(nrows)}")
         check_room(n, 32, "sequences")
-        return cls._sealed(array, Structure.of_lengths(np.bincount(numbers, minlength=n)))
+        return cls._freeze(array, Structure.of_lengths(np.bincount(numbers, minlength=n)))
 
     @classmethod
     def _from_offsets(
@@ -261,7 +261,7 @@ class Ragged(Encoding[Data]):
         array = with_axes(adopt(data, rows)[1], 1, rows, "(rows, *item)")
         structure = structure_within(offsets, what, array.shape[0], longest, trusted, cumulated=True)
         ends_at(structure, array.shape[0], what, f"{rows} has {{}} rows")
-        return cls._sealed(array, structure)
+        return cls._freeze(array, structure)
 
     def _layout(self) -> Layout:
         return self._structure.flat
@@ -271,7 +271,7 @@ class Ragged(Encoding[Data]):
         return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure) -> Self:
+    def _freeze(cls, data: Shaped, structure: Structure) -> Self:
         x: Any = _open()
         x.data = data
         late = structure.late and structure.serves(data)
@@ -285,23 +285,23 @@ class Ragged(Encoding[Data]):
         return made
 
     def _with_data(self, data: Shaped) -> Self:
-        return self._sealed(data, self._structure)
+        return self._freeze(data, self._structure)
 
-    def _sliced(self, start: int, stop: int) -> Self:
+    def _slice(self, start: int, stop: int) -> Self:
         self._look()
         data: Any = self.data
         offsets = self._structure.offsets
         first, last = offsets[start], offsets[stop]
-        return self._sealed(data[first:last], cut_range(self._structure, start, stop))
+        return self._freeze(data[first:last], cut_range(self._structure, start, stop))
 
-    def _chosen(self, where: Array) -> Self:
+    def _choose(self, where: Array) -> Self:
         data: Any = self.data
-        x: Any = gathered(self._look(), data, self._shape[1:], *picked(self._structure, where))
+        x: Any = gather_rows(self._look(), data, self._shape[1:], *pick(self._structure, where))
         made: Self = x
         return made
 
 
-_open, _late = opened(Ragged), without_lengths(Ragged)
+_open, _late = open_kind(Ragged), without_lengths(Ragged)
 
 
 def structure_within(
@@ -309,7 +309,7 @@ def structure_within(
 ) -> Structure:
     """Make the structure of offsets, or of lengths, with what the caller says of them."""
     if longest is not None or trusted:
-        found: Structure = imported(".late", __package__).structure_within(
+        found: Structure = import_now(".late", __package__).structure_within(
             values, what, rows, longest, trusted, cumulated
         )
         return found
@@ -317,12 +317,12 @@ def structure_within(
     return Structure.of_offsets(numbers, what) if cumulated else Structure.of_lengths(numbers, rows, what)
 
 
-def gathered(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
+def gather_rows(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
     """The rows of sequences as long as those of `chosen` that begin at rows `starts`, one after the other."""
     if library.autograd and library.wants_grad((data,)):
         # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
-        return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
+        return Ragged._freeze(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
     cum = chosen.offsets
     at = Layout(starts, cum, cum, -1, 0, 1, 0)
     return lay_out((library, data, at, chosen, data, item, None), Ragged)

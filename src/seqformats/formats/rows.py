@@ -52,7 +52,7 @@ class Source(NamedTuple):
     item: Shape
     begins: Array | None = None  # the addresses of time steps, where each is an array of its own
 
-    def restricted(self, structure: Structure, starts: Array) -> Source:
+    def restrict(self, structure: Structure, starts: Array) -> Source:
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
         cum = structure.offsets
         at = Layout(starts, cum, cum, -1, 0, 1, self.at.absolute)
@@ -99,7 +99,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     is_planned = planning and type(fill) is int and not isinstance(x, tuple)
     if is_planned and given._planned and not target.keeps_levels and type(given.data) is not np.ndarray:
         data = by_plan(given, (given.data,), (kind, form, fill), _moved_of, given, target, form, fill)
-        moved: E = target._sealed(data, given._structure, *form)
+        moved: E = target._freeze(data, given._structure, *form)
         return moved
     source = x if isinstance(x, tuple) else x._read()
     library, sample, item = source[0], source[4], source[5]
@@ -110,7 +110,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     found: E | None = core.lay_out(source, kind, form, padding)
     if found is not None:
         return found
-    made: E = target._sealed(_moved(source, target, form, padding), source[3], *form)
+    made: E = target._freeze(_moved(source, target, form, padding), source[3], *form)
     return made
 
 
@@ -221,7 +221,7 @@ def cut(source: Source, longest: int) -> Source:
         if at.left:
             starts += at.stride - old.lengths
         frozen(starts)
-    return source.restricted(structure, starts)
+    return source.restrict(structure, starts)
 
 
 def mask_beside(library: Library, like: Array, structure: Structure, width: int, side: str) -> Array:

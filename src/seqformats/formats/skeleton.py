@@ -64,7 +64,7 @@ class Skeleton:
         held._set(**({"data": leaves[0]} if like._in_one_array else {"items": tuple(leaves)}))
         return held
 
-    def dumped(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """Write it as numbers and text alone."""
         like = self.like
         if not like._in_one_array:
@@ -83,7 +83,7 @@ class Skeleton:
         return cls.of(kind(np.empty((*values.pop("lead"), 0)), **values))  # type: ignore[call-arg]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Skeleton.loaded, (type(self.like), self.dumped())
+        return Skeleton.loaded, (type(self.like), self.dump())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Skeleton):

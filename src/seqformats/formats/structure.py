@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
-from ..errors import LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, said
+from ..errors import LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, quote
 from ..launch.kernel import kernel
 from ..layout import Layout
 from ..limits import NO_ROOM
@@ -54,7 +54,7 @@ def integers(values: object, what: str) -> Array:
         try:
             array = np.array(values, np.int64)
         except OverflowError:
-            raise OVERFLOW(f"{what} must fit int64, but one of them is {said(max(values, key=abs))}") from None
+            raise OVERFLOW(f"{what} must fit int64, but one of them is {quote(max(values, key=abs))}") from None
     else:
         raise WHOLE(f"{what} must be a sequence of integers, not {type(values).__name__}")
     if array.ndim != 1:
@@ -66,7 +66,7 @@ def _integer(value: object, what: str) -> int:
     try:
         return whole(value, what)
     except TypeError:
-        raise WHOLE(f"{what} must be integers, but one of them is {said(value)}") from None
+        raise WHOLE(f"{what} must be integers, but one of them is {quote(value)}") from None
 
 
 def whole(value: object, what: str) -> int:
@@ -78,7 +78,7 @@ def whole(value: object, what: str) -> int:
             return operator.index(value)  # type: ignore[arg-type]  # asked, not known
     except TypeError:
         pass
-    raise WHOLE(f"{what} must be an integer, not {said(value)}")
+    raise WHOLE(f"{what} must be an integer, not {quote(value)}")
 
 
 def with_views(*names: str) -> Callable[[type[T]], type[T]]:
@@ -88,7 +88,7 @@ def with_views(*names: str) -> Callable[[type[T]], type[T]]:
     gets is never the array that kernels walk over.  A view by ``.T`` takes half of what a property in Python would.
     """
 
-    def changed(kind: type[T]) -> type[T]:
+    def change(kind: type[T]) -> type[T]:
         for name in names:
             field = vars(kind)[name]
             read: Callable[[Any], Any] = _views_of_levels if name == "lod" else operator.attrgetter(f"_{name}.T")
@@ -96,7 +96,7 @@ def with_views(*names: str) -> Callable[[type[T]], type[T]]:
             setattr(kind, name, property(read, field.__set__))  # which only the constructor asks for
         return kind
 
-    return changed
+    return change
 
 
 def _views_of_levels(x: Any) -> tuple[Array, ...]:

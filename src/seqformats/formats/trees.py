@@ -30,7 +30,7 @@ from ..errors import (
     SeqFormatError,
     StructureError,
     again,
-    said,
+    quote,
 )
 from .bare import as_encoding, is_column, read_column
 from .encoding import Encoding
@@ -113,7 +113,7 @@ def _parts(x: Any) -> tuple[Sequence[object], Sequence[Any]]:
     return fields, [getattr(x, name) for name in fields]
 
 
-def _made(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
+def _make_tree(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
     """A tree as `x` with these values."""
     if isinstance(x, Mapping):
         return dict(zip(keys, values, strict=True))
@@ -145,7 +145,7 @@ def entries(x: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 def rebuilt(x: Any, values: Iterator[Any]) -> Any:
     """A tree as `x` with other values, in the order of `entries`."""
     keys, parts = _parts(x)
-    return _made(x, keys, [rebuilt(part, values) if _is_inner(part) else next(values) for part in parts])
+    return _make_tree(x, keys, [rebuilt(part, values) if _is_inner(part) else next(values) for part in parts])
 
 
 def columns_of(x: Any) -> Tree:
@@ -232,13 +232,13 @@ def _a(noun: str) -> str:
 
 def name_of(path: Path) -> str:
     """A column, for a message."""
-    return said(".".join([key if isinstance(key, str) else said(key) for key in path]))
+    return quote(".".join([key if isinstance(key, str) else quote(key) for key in path]))
 
 
 # --- column by column ------------------------------------------------------------------------------------------------
 
 
-def mapped(tree: Tree, function: Callable[[Any, int], Any], each: Sequence[object] | None = None) -> Any:
+def map_columns(tree: Tree, function: Callable[[Any, int], Any], each: Sequence[object] | None = None) -> Any:
     """The tree with ``function(column, k)`` for column k; None stays, and what occurs twice is done once.
 
     `each` is what the function takes beside the column, where that may differ.
@@ -299,11 +299,12 @@ def options_of(tree: Tree, options: Options) -> list[Options]:
     if not any(type(value) is dict for value in options.values()):
         return [options] * len(tree.columns)
     return [
-        {option: value for option, given in options.items() for value in _picked(given, path)} for path in tree.paths
+        {option: value for option, given in options.items() for value in _pick_option(given, path)}
+        for path in tree.paths
     ]
 
 
-def _picked(value: Any, path: Path) -> list[Any]:
+def _pick_option(value: Any, path: Path) -> list[Any]:
     """Return the option for one column; nothing where it leaves that out."""
     for key in path:
         if type(value) is not dict:
@@ -325,7 +326,7 @@ def _check_names(tree: Tree, option: str, value: Options, path: Path = ()) -> No
             _check_names(tree, option, inner, here)
 
 
-def matched(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
+def match_columns(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
     """Return the entries of one tree where another has its columns; `missing` ones are None.
 
     Raises
@@ -347,9 +348,9 @@ def matched(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
     for one, other, word in ((known, keys, "is in"), (keys, known, "is missing in")):
         lost = [] if missing and one is keys else [key for key in one if key not in other]
         if lost:
-            raise COLUMNS(f"{name_of((lost[0],))} {word} {what}; the columns are: {', '.join(map(said, keys))}")
+            raise COLUMNS(f"{name_of((lost[0],))} {word} {what}; the columns are: {', '.join(map(quote, keys))}")
     return [
         value
         for key, part in zip(keys, parts, strict=True)
-        for value in (matched(found.get(key), part, what, missing) if _is_inner(part) else [found.get(key)])
+        for value in (match_columns(found.get(key), part, what, missing) if _is_inner(part) else [found.get(key)])
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..formats.trees import Tree, at_column, matched, rebuilt, skeleton
+from ..formats.trees import Tree, at_column, match_columns, rebuilt, skeleton
 
 Pullback = Callable[[Any], Any]
 
@@ -24,7 +24,7 @@ def tree_vjp(tree: Tree, rule: Callable[[Any, int], tuple[Any, Pullback]]) -> tu
     like, paths = skeleton(tree), tree.paths
 
     def pullback(dy: object) -> Any:
-        dys = matched(dy, like, "the gradient", missing=True)
+        dys = match_columns(dy, like, "the gradient", missing=True)
         dxs = [
             None if one is None or back is None else at_column(path, back, one)
             for path, back, one in zip(paths, pullbacks, dys, strict=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of, with_autograd
-from ..converters.convert import as_own, convert, restored
+from ..converters.convert import as_own, convert, restore
 from ..errors import BATCH, DEVICES, DTYPE, KIND, SLOPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.pairs import count, is_encoding
 
@@ -41,7 +41,7 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
     bare = isinstance(dy, (list, tuple)) and not leaves(dy)
     dy = cotangent(dy, y)
     if bare:
-        dy = rebuild(dy, [_taken(a, b.dtype) for a, b in zip(leaves(dy), leaves(y), strict=True)])
+        dy = rebuild(dy, [_take_number(a, b.dtype) for a, b in zip(leaves(dy), leaves(y), strict=True)])
     for a, b in zip(leaves(dy), leaves(y), strict=True):
         if not library_of(a).has_dtype(b.dtype):
             raise DEVICES(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
@@ -51,7 +51,7 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
     return dy
 
 
-def _taken(x: Array, dtype: DType) -> Array:
+def _take_number(x: Array, dtype: DType) -> Array:
     """Python's numbers, which are of no library, in that of what they are the gradient for."""
     source = library_of(x)
     own = next((library for library in with_autograd if library.has_dtype(dtype)), source)
@@ -107,13 +107,13 @@ def _laid_out(dy: object, y: Any) -> Any:
         return dy
     have, need = as_own(dy), as_own(y)
     if not have._structure.same_lengths(need._structure):
-        given, lengths = (shown(z._structure.lengths) for z in (have, need))
+        given, lengths = (abridge(z._structure.lengths) for z in (have, need))
         raise SLOPE(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
     if bare and have.rows == 0:
         return y  # lists that hold nothing say nothing of a library, a dtype or an item shape
     if have.item_shape != need.item_shape:
         raise SLOPE(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
-    laid = restored(have, need)
+    laid = restore(have, need)
     return laid if isinstance(y, Encoding) else convert(laid, type(y))
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from .. import registry
 from ..arrays import is_array
 from ..converters.convert import rows_of
-from ..errors import LEVEL, said
+from ..errors import LEVEL, quote
 from ..formats import Encoding, LoD, level_index, structure_of
 from ..formats.bare import is_batch, is_list
 from ..formats.leaves import without_data
@@ -216,7 +216,7 @@ def _outer(public: Callable[..., Any], level: int, given: dict[str, Any]) -> tup
     if batch in given:
         return batch, Outer.of(given[batch], level)
     if given and whole(level, "level") not in (0, -1):
-        raise LEVEL(f"there is no level {said(level)}, since an array has one")
+        raise LEVEL(f"there is no level {quote(level)}, since an array has one")
     return "", None
 
 

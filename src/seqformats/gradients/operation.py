@@ -16,10 +16,10 @@ from ..converters.like import in_kind_of
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
-from ..formats.leaves import autocast, calculated, cast_leaves, connected, settled, wants_grad, without_data
+from ..formats.leaves import autocast, calculate, cast_leaves, connect, settle, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.planned import by_plan, follow
-from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
+from ..formats.trees import Tree, at_column, check_columns, columns_of, map_columns
 from ..launch.kernel import planning
 from .columns import tree_vjp
 from .cotangent import device_of, fitting
@@ -50,11 +50,11 @@ class Back:
         """A pullback for whatever is given, for which the fast path is tried first."""
         path, shape, kept = self.path, self.shape, self.kept
 
-        def through(dy: object) -> Any:
+        def run_fast(dy: object) -> Any:
             dx = path.enter(shape, dy, *kept) if kept else path.enter(shape, dy)
             return pullback(dy) if dx is None else dx
 
-        return through
+        return run_fast
 
 
 class Operand(NamedTuple):
@@ -106,12 +106,12 @@ def brought_beside(found: Operand, like: Array) -> Operand:
     library = library_of(like)
     device = library.device(like)
 
-    def brought(leaf: Array) -> Array:
+    def bring(leaf: Array) -> Array:
         y = library.taken(leaf, NUMPY)
         return y if library.device(y) == device else library.to_device(y, device)
 
     own = found.own
-    return found._replace(own=own._with([brought(leaf) for leaf in own._leaves()]))
+    return found._replace(own=own._with([bring(leaf) for leaf in own._leaves()]))
 
 
 def _is_bare(x: object, own: Encoding) -> bool:
@@ -169,11 +169,11 @@ class Call(NamedTuple, Generic[R]):
     def run(self) -> R:
         """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
         if not self.has_gradient:
-            y = calculated(lambda z: self.rule(z, False)[0], self.operands)
+            y = calculate(lambda z: self.rule(z, False)[0], self.operands)
         elif wants_grad(self.operands):
-            y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
+            y = connect(self.rule, self.operands, self.second_order, by_column=self.by_column)
         else:
-            y = settled(self.rule(self.operands, False)[0])
+            y = settle(self.rule(self.operands, False)[0])
         result: R = y if self.result is None else self.result(y)
         return result
 
@@ -181,11 +181,11 @@ class Call(NamedTuple, Generic[R]):
         """The result and its pullback."""
         y, back = self.rule(self.operands, True)
         assert back is not None
-        y = settled(y)
+        y = settle(y)
         like, device = without_data(y), device_of(y)
         in_graph = wants_grad(self.operands)
         if in_graph:  # the result belongs to the caller's graph
-            y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
+            y = connect(self.rule, self.operands, self.second_order, by_column=self.by_column)
 
         def pullback(dy: object) -> Any:
             dy = fitting(dy, like, device)
@@ -209,7 +209,7 @@ class Columns(NamedTuple):
 
     def run(self) -> Any:
         """The tree of the results."""
-        return mapped(self.tree, lambda _, k: cast(Call[Any], self.calls[k]).run())
+        return map_columns(self.tree, lambda _, k: cast(Call[Any], self.calls[k]).run())
 
     def vjp(self) -> tuple[Any, Pullback]:
         """Return the tree of the results and its pullback; None stands where integers have no gradient."""
@@ -356,8 +356,8 @@ class Operation:
         if not (with_autograd and wants_grad(x)):
             return self.outside(x, options, key)
         if not self.has_gradient:
-            return calculated(lambda z: self.forward(z, *options), x)
-        return connected(functools.partial(self._ruled, options), x, self.second_order, by_column=self.by_column)
+            return calculate(lambda z: self.forward(z, *options), x)
+        return connect(functools.partial(self._apply_rule, options), x, self.second_order, by_column=self.by_column)
 
     def _key(self, x: Any, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Make the key of a call plan, of whole numbers and flags as they are given; None where there is no plan."""
@@ -385,10 +385,10 @@ class Operation:
         if self.sums and batch.own._dtype in AUTOCAST:
             batch = to_be_summed(batch)
         own, result, gradient = batch
-        rule = functools.partial(self._ruled, checked)
+        rule = functools.partial(self._apply_rule, checked)
         return Call(own, rule, result, gradient, self.second_order, self.by_column, self.has_gradient)
 
-    def _ruled(self, options: tuple[Any, ...], x: Any, back: bool) -> tuple[Any, Pullback | None]:
+    def _apply_rule(self, options: tuple[Any, ...], x: Any, back: bool) -> tuple[Any, Pullback | None]:
         """The result with options that have been checked, and its pullback if it is wanted."""
         return self.rule(x, *options) if back else (self.forward(x, *options), None)
 
@@ -418,6 +418,6 @@ def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
 def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):
-        y: Y = connected(lambda z, _: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        y: Y = connect(lambda z, _: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
         return y
     return forward(x)

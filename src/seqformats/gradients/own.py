@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ..arrays import adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own
-from ..converters.layouts import at_least
-from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, TOGETHER, StructureError, said
+from ..converters.layouts import check_at_least
+from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, TOGETHER, StructureError, quote
 from ..formats import Encoding, Pairs
 from ..formats.leaves import leaves, rebuild, wants_grad, without_data
 from ..formats.pairs import is_encoding
@@ -113,14 +113,14 @@ def operation(function: Any = None, transpose: Any = None, *, inputs: int = 1) -
     >>> pullback(np.ones(3))[1]
     array([6.])
     """
-    count = at_least(inputs, "inputs", 1)
+    count = check_at_least(inputs, "inputs", 1)
     if function is None and (transpose is not None or count > 1):
         return functools.partial(operation, transpose=transpose, inputs=count)
     if transpose is not None and count > 1:
         raise TOGETHER("a linear function has one input; a rule without transpose= may have several")
     for given, what in ((function, "function"), *([] if transpose is None else [(transpose, "transpose")])):
         if not callable(given):
-            raise KIND(f"operation takes functions, but {what} is {said(given)}")
+            raise KIND(f"operation takes functions, but {what} is {quote(given)}")
     wants_like = transpose is not None and _has_like(transpose)
 
     def prepare(*args: Any, **options: Any) -> Call[Any]:
@@ -148,7 +148,7 @@ def operation(function: Any = None, transpose: Any = None, *, inputs: int = 1) -
             return call._replace(operands=owns[0], result=kind, gradient=batches[0].gradient)
         return call._replace(operands=owns, result=kind, gradient=each_gradient(batches))
 
-    name = getattr(function, "__name__", None) or said(function)
+    name = getattr(function, "__name__", None) or quote(function)
     return inner.operation(functools.wraps(function)(prepare))
 
 
@@ -172,9 +172,9 @@ def _of_pair(name: str, function: Pullback, transpose: Pullback, like: Any) -> C
         return _result(name, function(z), z)
 
     def back(dy: Any) -> Any:
-        return _fitted(name, transpose(dy), like)
+        return _fit_gradient(name, transpose(dy), like)
 
-    return Call(None, lambda z, _: (there(outside(z)), lambda dy: linear(back, there, dy)))
+    return Call(None, lambda z, _: (there(detach(z)), lambda dy: linear(back, there, dy)))
 
 
 def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[Any]:
@@ -186,36 +186,36 @@ def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[
         found = rule(*given)
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
             raise RETURNED(
-                f"{name} must return (y, pullback), but gave {said(found)}; a linear function is made an operation "
+                f"{name} must return (y, pullback), but gave {quote(found)}; a linear function is made an operation "
                 "with its transpose: sf.operation(function, transpose)"
             )
         back = found[1]
 
         def pullback(dy: Any) -> Any:
-            return _fitted_all(name, back(dy), likes, dy) if several else _fitted(name, back(dy), likes[0])
+            return _fitted_all(name, back(dy), likes, dy) if several else _fit_gradient(name, back(dy), likes[0])
 
         return _result(name, found[0], given[0]), pullback
 
-    return Call(None, lambda zs, _: run(outside(zs)), second_order=lambda zs, dy: run(zs)[1](dy))
+    return Call(None, lambda zs, _: run(detach(zs)), second_order=lambda zs, dy: run(zs)[1](dy))
 
 
 def _fitted_all(name: str, dxs: object, likes: Sequence[Any], dy: Any) -> tuple[Any, ...]:
     """Fit the gradients of several inputs, zeros in the library of `dy` where a rule gives None."""
     if not isinstance(dxs, tuple) or len(dxs) != len(likes):
-        raise RETURNED(f"the pullback of {name} must return a tuple of {len(likes)} gradients, but gave {said(dxs)}")
+        raise RETURNED(f"the pullback of {name} must return a tuple of {len(likes)} gradients, but gave {quote(dxs)}")
     sample = leaves(dy)[0]
     make = library_of(sample).zeros
     return tuple(
         [
             rebuild(y, [make(leaf.shape, leaf.dtype, sample) for leaf in leaves(y)])
             if dx is None
-            else _fitted(name, dx, y)
+            else _fit_gradient(name, dx, y)
             for dx, y in zip(dxs, likes, strict=True)
         ]
     )
 
 
-def outside(x: Any) -> Any:
+def detach(x: Any) -> Any:
     """Return a batch outside of the autograd graph, where the gradient of a user's function is its rule."""
     if not (with_autograd and wants_grad(x)):
         return x
@@ -236,7 +236,7 @@ def _result(name: str, y: Any, x: Any) -> Any:
     return y
 
 
-def _fitted(name: str, dx: object, like: Any) -> Any:
+def _fit_gradient(name: str, dx: object, like: Any) -> Any:
     """A gradient laid out as what it is for, in its dtype."""
     try:
         return cotangent(dx, like)

@@ -16,12 +16,12 @@ from ..converters.convert import (
     converted_rows,
     device_kind,
     no_encoding,
-    restored,
+    restore,
     source_options,
 )
 from ..converters.layouts import is_already
 from ..converters.like import convert_like, like_columns
-from ..errors import KIND, SLOPE, said
+from ..errors import KIND, SLOPE, quote
 from ..formats import Encoding, List, LoD, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import wants_grad, without_data
@@ -73,7 +73,7 @@ def vjp(op: Callable[P, R], *args: P.args, **options: P.kwargs) -> tuple[R, Pull
     return registry.gradient_rule(op)(args, options)
 
 
-def bared(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
+def wrap_bare(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A bare list as an encoding, and the way to give its gradient back as a bare list.
 
     `asked` says in which dtype and library.
@@ -98,16 +98,16 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     asked, options = options, dict(options)
     copy = options.pop("copy", False)
     if not isinstance(copy, (bool, np.bool_)):
-        raise KIND(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {quote(copy)}")
     if is_tree(given):
         return _convert_tree(given, To, options, copy)
     if isinstance(given, (list, tuple)):
         read = {name: options.pop(name) for name in ("dtype", "library") if name in options}
         if not given and "level" in options:  # no sequences, on whatever level
             read.setdefault("dtype", np.float64)
-        x, bare_again = bared(given, **read)
+        x, bare_again = wrap_bare(given, **read)
     else:
-        x, bare_again = bared(given)
+        x, bare_again = wrap_bare(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
         (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
@@ -135,7 +135,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
         dy = cotangent(dy, shape)
         for pullback in reversed(pullbacks):
             dy = pullback(dy)
-        return bare_again(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
+        return bare_again(restore(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
 
     return result, pull
 
@@ -180,7 +180,7 @@ def _convert_like(args: registry.Arguments, options: registry.Options) -> tuple[
     if is_tree(given) or is_tree(like):
         tree, alike = like_columns(given, like)
         return tree_vjp(tree, lambda y, k: _rows(y, y) if is_array(y) else _convert_like((y, alike[k]), {}))
-    y, bare_again = bared(given)
+    y, bare_again = wrap_bare(given)
     result = convert_like(y, like)
     encoded = as_encoding(result)
     shape = without_data(encoded)

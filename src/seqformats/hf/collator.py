@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_among
-from ..converters.layouts import at_least, one_of, to_masked
-from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, needed, said
+from ..converters.layouts import check_at_least, one_of, to_masked
+from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, import_extra, quote
 from ..formats import Ragged
 from ..formats.structure import whole
-from ..later import imported
+from ..later import import_now
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
-from .columns import check_beside, columns_of, is_sequences, sequences, stacked, whole_numbers
+from .columns import check_beside, columns_of, is_sequences, sequences, stack, whole_numbers
 from .encodings import KEYS, from_encodings
 
 _LABELS = ("labels", "label", "label_ids")
@@ -154,7 +154,7 @@ class Collator:
         self._check_types()
         if self.padding not in (True, "longest", "max_length"):
             raise CHOICE(
-                f'padding must be True, "longest" or "max_length", not {said(self.padding)}; '
+                f'padding must be True, "longest" or "max_length", not {quote(self.padding)}; '
                 "flatten=True does without padding"
             )
         one_of(self.return_tensors, "return_tensors", ("pt", "np"))
@@ -162,7 +162,7 @@ class Collator:
             one_of(self.padding_side, "padding_side", ("right", "left"))
         for name, least in (("max_length", 0), ("pad_to_multiple_of", 1), ("seed", 0)):
             if getattr(self, name) is not None:
-                at_least(getattr(self, name), name, least)
+                check_at_least(getattr(self, name), name, least)
         if not self.seq2seq and (self.model is not None or self.decoder_start_token_id is not None):
             raise TOGETHER("model and decoder_start_token_id are for labels of their own: seq2seq=True")
         if self.seq2seq and (self.flatten or self.mlm is not None):
@@ -180,7 +180,7 @@ class Collator:
         flags = ("seq2seq", "flatten", "return_position_ids", "return_flash_attn_kwargs", "return_seq_idx")
         for name in (*flags, "whole_word_mask", *(["mlm"] if self.mlm is not None else [])):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise KIND(f"{name} must be True or False, not {said(getattr(self, name))}")
+                raise KIND(f"{name} must be True or False, not {quote(getattr(self, name))}")
         for name in (
             "pad_token_id",
             "label_pad_token_id",
@@ -191,7 +191,7 @@ class Collator:
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name)
         if not isinstance(self.fills, Mapping):
-            raise KIND(f"fills must be a dict, the number that pads each column, not {said(self.fills)}")
+            raise KIND(f"fills must be a dict, the number that pads each column, not {quote(self.fills)}")
 
     def __call__(self, features: Any, return_tensors: str | None = None) -> Any:
         """A batch of these rows; `return_tensors` in the place of the collator's own."""
@@ -199,16 +199,16 @@ class Collator:
         if kind not in ("pt", "np"):
             one_of(kind, "return_tensors", ("pt", "np"))
         main = self._own("model_input_names", default=("input_ids",))[0]
-        columns = self._labelled(columns_of(_fields(features), main))
+        columns = self._label(columns_of(_fields(features), main))
         if columns.get(main) is None:
-            raise COLUMNS(f"there is no column {main!r}, only {said(list(columns))}")
+            raise COLUMNS(f"there is no column {main!r}, only {quote(list(columns))}")
         ids = columns[main] = whole_numbers(main, sequences(main, columns[main]), ())
         if self.mlm is not None:
             beside = {name: columns.pop(name) for name in _BESIDE if name in columns}
             if self.mlm:
-                columns.update(self._hidden(beside, main, ids, kind))
-        batch = self._flattened(columns, main) if self.flatten else self._padded(columns, main)
-        torch = needed("torch", "hf") if kind == "pt" else None
+                columns.update(self._hide(beside, main, ids, kind))
+        batch = self._flatten(columns, main) if self.flatten else self._pad(columns, main)
+        torch = import_extra("torch", "hf") if kind == "pt" else None
         made = {name: _tensor(array, torch) for name, array in batch.items()}
         if self.model is not None and "labels" in made:
             made["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(labels=made["labels"])
@@ -227,7 +227,7 @@ class Collator:
 
     # --- labels ----------------------------------------------------------------------------------------------------
 
-    def _labelled(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def _label(self, columns: dict[str, Any]) -> dict[str, Any]:
         """The columns without those of None, the labels last, under their name."""
         columns = {name: values for name, values in columns.items() if values is not None}
         given = [name for name in _LABELS if name in columns]
@@ -248,7 +248,7 @@ class Collator:
 
     # --- a rectangle -----------------------------------------------------------------------------------------------
 
-    def _padded(self, columns: dict[str, Any], main: str) -> dict[str, Array]:
+    def _pad(self, columns: dict[str, Any], main: str) -> dict[str, Array]:
         ids = columns[main]
         side = self._own("padding_side", self.padding_side, "right")
         step = self.pad_to_multiple_of or 1
@@ -276,7 +276,7 @@ class Collator:
                 check_beside(name, x, main, ids)
                 batch[name] = _rectangle(x, fills[name], form)
             else:
-                batch[name] = stacked(name, values)
+                batch[name] = stack(name, values)
                 if len(batch[name]) != len(ids):
                     raise COLUMNS(f"column {name!r} has {len(batch[name])} rows, but {main!r} has {len(ids)}")
         if "label_ids" in batch:
@@ -287,13 +287,13 @@ class Collator:
         if self.mlm is False:
             batch["labels"] = np.where(batch[main] == fills[main], self._ignored, batch[main])
         if self.decoder_start_token_id is not None and "labels" in batch:
-            batch["decoder_input_ids"] = self._shifted(batch["labels"])
+            batch["decoder_input_ids"] = self._shift(batch["labels"])
         return batch
 
     def _padded_labels(self, columns: dict[str, Any], main: str, form: dict[str, Any]) -> Array:
         labels = self._label_sequences(columns)
         if labels is None:
-            found = stacked("labels", columns["labels"])
+            found = stack("labels", columns["labels"])
             if len(found) != len(columns[main]):
                 raise COLUMNS(f"column 'labels' has {len(found)} rows, but {main!r} has {len(columns[main])}")
             return found
@@ -312,7 +312,7 @@ class Collator:
             raise TOGETHER('padding="max_length" takes max_length=; the tokenizer has none')
         return int(width)
 
-    def _shifted(self, labels: Array) -> Array:
+    def _shift(self, labels: Array) -> Array:
         """The labels one place to the right, after the token that decoders begin with."""
         out = np.empty_like(labels)
         out[:, :1] = self.decoder_start_token_id
@@ -322,12 +322,12 @@ class Collator:
 
     # --- one row of all tokens -------------------------------------------------------------------------------------
 
-    def _flattened(self, columns: dict[str, Any], main: str) -> dict[str, Any]:
+    def _flatten(self, columns: dict[str, Any], main: str) -> dict[str, Any]:
         ids = columns[main]
         labels = ids if "labels" not in columns else self._label_sequences(columns)
         batch: dict[str, Any] = {main: np.array(ids.data)[None]}
         if labels is None:
-            batch["labels"] = stacked("labels", columns["labels"])
+            batch["labels"] = stack("labels", columns["labels"])
         else:
             check_beside("labels", labels, main, ids)
             flat = np.array(labels.data)
@@ -363,7 +363,7 @@ class Collator:
             "seed": seed,
         }
 
-    def _hidden(self, columns: dict[str, Any], main: str, ids: Ragged[Array], kind: str) -> dict[str, Any]:
+    def _hide(self, columns: dict[str, Any], main: str, ids: Ragged[Array], kind: str) -> dict[str, Any]:
         """The ids with some hidden, and the labels; `columns` tell of words and special tokens."""
         beside: dict[str, Ragged[Array]] = {}
         for name, values in columns.items():
@@ -385,12 +385,12 @@ class Collator:
         torch = sys.modules.get("torch")
         if self.seed is None:
             if kind == "pt":
-                return int(needed("torch", "hf").randint(2**63 - 1, ()))
-            return int(imported("numpy.random", None).randint(2**63 - 1, dtype=np.int64))  # which users seed
+                return int(import_extra("torch", "hf").randint(2**63 - 1, ()))
+            return int(import_now("numpy.random", None).randint(2**63 - 1, dtype=np.int64))  # which users seed
         self._calls += 1
         worker = None if torch is None else torch.utils.data.get_worker_info()
         numbers = [self.seed, self._calls, 0 if worker is None else worker.seed]
-        return int(imported("numpy.random", None).SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+        return int(import_now("numpy.random", None).SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 _FIELDS = {key: name for name, key in KEYS.items()}

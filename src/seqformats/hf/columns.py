@@ -24,8 +24,8 @@ from ..errors import (
     SeqFormatError,
     StructureError,
     again,
-    needed,
-    said,
+    import_extra,
+    quote,
 )
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import MOST
@@ -54,9 +54,9 @@ def columns_of(features: Any, main: str) -> dict[str, Any]:
         raise EMPTY("there are no features, and so no columns; a batch has one at least")
     first = features[0]
     if isinstance(first, Mapping):
-        return {name: _gathered(name, features) for name in first} if _alike(features) else {}
+        return {name: _gather(name, features) for name in first} if _alike(features) else {}
     if is_table(first):
-        pa = needed("pyarrow", "hf")
+        pa = import_extra("pyarrow", "hf")
         return columns_of(pa.concat_tables([pa.table(part) for part in features]), main)
     return {main: list(features)}
 
@@ -76,15 +76,15 @@ def _alike(features: Sequence[Mapping[str, Any]]) -> bool:
     first = features[0]
     if not all(issubclass(kind, Mapping) for kind in set(map(type, features))):
         i = next(i for i, row in enumerate(features) if not isinstance(row, Mapping))
-        raise KIND(f"row {i} is {said(features[i])}, but row 0 is a dict of columns")
+        raise KIND(f"row {i} is {quote(features[i])}, but row 0 is a dict of columns")
     for i, row in enumerate(features):
         if len(row) != len(first) or (i and row.keys() != first.keys()):
             other = set(row.keys()) ^ set(first.keys())
-            raise COLUMNS(f"row {i} and row 0 have different columns: {said(sorted(map(str, other)))} differ")
+            raise COLUMNS(f"row {i} and row 0 have different columns: {quote(sorted(map(str, other)))} differ")
     return True
 
 
-def _gathered(name: str, features: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+def _gather(name: str, features: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     """The values of a column; None where all are."""
     values = list(map(itemgetter(name), features))
     return None if values[0] is None and all(value is None for value in values) else values
@@ -100,7 +100,7 @@ def arrow_column(name: str, column: Any, text: bool = True) -> Any:
         return list(column)
     if not (hasattr(column, "type") and (hasattr(column, "__arrow_c_array__") or hasattr(column, "num_chunks"))):
         return column
-    pa = needed("pyarrow", "hf")
+    pa = import_extra("pyarrow", "hf")
     leaf = column.type
     while hasattr(leaf, "value_type") and not pa.types.is_dictionary(leaf):
         leaf = leaf.value_type
@@ -110,10 +110,10 @@ def arrow_column(name: str, column: Any, text: bool = True) -> Any:
         if column.null_count:
             raise NULLS(f"column {name!r} has {column.null_count} nulls, which no number stands for")
         return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
-    return named(name, lambda: from_arrow(column))
+    return name_errors(name, lambda: from_arrow(column))
 
 
-def named(name: str, read: Callable[[], T]) -> T:
+def name_errors(name: str, read: Callable[[], T]) -> T:
     """Call `read`; its errors name the column."""
     try:
         return read()
@@ -136,7 +136,7 @@ def sequences(name: str, values: Any) -> Ragged[Array]:
             raise COLUMNS(f"column {name!r} must hold sequences, but is an array of shape {data.shape}")
         n, width = data.shape[:2]
         return Ragged(data.reshape(n * width, *data.shape[2:]), [width] * n)
-    x = named(name, lambda: _read(values))
+    x = name_errors(name, lambda: _read(values))
     if len(x.lod) > 1:  # what is one level deeper, and has one length, are items with a shape
         inner = np.diff(x.lod[-1])
         size = int(inner[0]) if inner.size else 0
@@ -144,7 +144,7 @@ def sequences(name: str, values: Any) -> Ragged[Array]:
             raise COLUMNS(f"column {name!r} must hold one sequence a row, but holds {len(x.lod)} levels")
         shaped = _host(x.data).reshape(inner.size, size) if inner.size else _host(x.data)
         return Ragged.from_offsets(shaped, x.lod[0])
-    return Ragged._sealed(_host(x.data), x._structure)
+    return Ragged._freeze(_host(x.data), x._structure)
 
 
 def _read(values: Any) -> LoD:
@@ -173,7 +173,7 @@ def _check_rows(name: str, values: Sequence[Any]) -> None:
             raise NULLS(f"column {name!r}: row {i} is None, but others are not")
         if isinstance(value, (str, bytes, dict)):
             raise DTYPE(
-                f"column {name!r} holds {type(value).__name__} (row {i} is {said(value)}), which no tensor does; "
+                f"column {name!r} holds {type(value).__name__} (row {i} is {quote(value)}), which no tensor does; "
                 "tokenize it, or leave the column out"
             )
 
@@ -189,7 +189,7 @@ def is_sequences(values: Any) -> bool:
     return isinstance(first, (list, tuple, Encoding)) or (is_array(first) and len(first.shape) >= at_least)
 
 
-def stacked(name: str, values: Any) -> Array:
+def stack(name: str, values: Any) -> Array:
     """A column as one new array, ``(n, ...)``, integers in int64; StructureError where rows have different shapes."""
     if isinstance(values, Encoding):
         found = _stacked_batch(name, values)
@@ -218,7 +218,7 @@ def _stacked_batch(name: str, values: Encoding) -> Array:
 
 
 def _unequal(name: str, rows: Iterable[Any]) -> str:
-    lengths = [row if isinstance(row, (int, np.integer)) else np.shape(row)[:1] for row in _sized(rows)]
+    lengths = [row if isinstance(row, (int, np.integer)) else np.shape(row)[:1] for row in _size(rows)]
     other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
     return (
         f"column {name!r} has rows of different lengths (row {other} and row 0); if it has one number a token, "
@@ -226,7 +226,7 @@ def _unequal(name: str, rows: Iterable[Any]) -> str:
     )
 
 
-def _sized(rows: Iterable[Any]) -> list[Any]:
+def _size(rows: Iterable[Any]) -> list[Any]:
     return [len(row) if hasattr(row, "__len__") and not isinstance(row, np.ndarray) else row for row in rows]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import one_of
-from ..errors import BATCH, BROKEN, KIND, LENGTHS, TOGETHER, UNLIKE, WHOLE, said
+from ..errors import BATCH, BROKEN, KIND, LENGTHS, TOGETHER, UNLIKE, WHOLE, quote
 from ..formats import LoD, Ragged
 from .columns import sequences, whole_numbers
 
@@ -95,7 +95,7 @@ def from_encodings(
     one_of(field, "field", tuple(KEYS))
     for name, value in (("words", words), ("chunks", chunks), ("special", special)):
         if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {said(value)}")
+            raise KIND(f"{name} must be True or False, not {quote(value)}")
     source, documents = _source(encodings, chunks)
     mask = source.read("attention_mask")
     x = mask if field == "attention_mask" and mask is not None else source.needed(field)
@@ -106,7 +106,7 @@ def from_encodings(
         added = source.needed("special_tokens_mask")
         _check_lengths(added, x, field)
         kept = (added.data == 0) if kept is None else kept & (added.data == 0)
-    lengths = x.lengths if kept is None else _counted(kept, x.offsets)
+    lengths = x.lengths if kept is None else _count_marks(kept, x.offsets)
     levels = [_offsets(lengths)]
     if words:
         of_words = source.needed("word_ids")
@@ -114,7 +114,7 @@ def from_encodings(
         starts = _word_starts(of_words, source.read("sequence_ids") if source.in_pairs else None)
         if kept is not None:
             starts = starts[kept]  # padding is of no word, and so a word of its own
-        levels = [_counted(starts, levels[0], cumulated=True), np.append(np.flatnonzero(starts), starts.size)]
+        levels = [_count_marks(starts, levels[0], cumulated=True), np.append(np.flatnonzero(starts), starts.size)]
     if documents is not None:
         levels.insert(0, documents)
     data = x.data if kept is None else x.data[kept]
@@ -164,7 +164,7 @@ class _Columns:
         x = self.read(field)
         if x is None:
             raise TOGETHER(
-                f"there is no {KEYS[field]!r}, only {said(sorted(map(str, self.columns)))}; a fast tokenizer gives "
+                f"there is no {KEYS[field]!r}, only {quote(sorted(map(str, self.columns)))}; a fast tokenizer gives "
                 "encodings, which have all fields"
             )
         return x
@@ -190,7 +190,7 @@ def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array 
         )
     for i, encoding in enumerate(encodings):
         if not hasattr(encoding, "overflowing"):
-            raise BATCH(f"encodings[{i}] is {said(encoding)}, no encoding of the tokenizers library")
+            raise BATCH(f"encodings[{i}] is {quote(encoding)}, no encoding of the tokenizers library")
     if not chunks:
         return _Encodings(encodings), None
     parts = [[encoding, *encoding.overflowing] for encoding in encodings]
@@ -231,7 +231,7 @@ def _offsets(lengths: Array) -> Array:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _counted(marks: Array, offsets: Array, cumulated: bool = False) -> Array:
+def _count_marks(marks: Array, offsets: Array, cumulated: bool = False) -> Array:
     """Count the marks of each sequence, or up to each boundary."""
     counts = _offsets(marks)[offsets]
     found: Array = counts if cumulated else np.diff(counts)

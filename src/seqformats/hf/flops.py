@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import KIND, TOGETHER, said
+from ..errors import KIND, TOGETHER, quote
 
 _NAMES = {
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
@@ -67,7 +67,7 @@ def cost(config: Any) -> tuple[float, float, float]:
     missing = [_NAMES[what][0] for what in ("hidden", "layers", "heads") if not isinstance(found[what], int)]
     missing += [_NAMES[what][0] for what in ("hidden", "layers", "heads") if found[what] == 0]
     if missing:
-        raise KIND(f"a configuration of a transformer has {' and '.join(missing)}; {said(config)} has not")
+        raise KIND(f"a configuration of a transformer has {' and '.join(missing)}; {quote(config)} has not")
     hidden, layers, heads = found["hidden"], found["layers"], found["heads"]
     matrices, pairs = _attention(given, hidden, heads)
     linear = layers * (matrices + _feed_forward(given, hidden, found["inner"] or 4 * hidden))

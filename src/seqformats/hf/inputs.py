@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
-from ..errors import KIND, TOGETHER, code_of, said
+from ..errors import KIND, TOGETHER, code_of, quote
 from .memory import Memory
 
 Mode: TypeAlias = Literal["even", "padded", "joined"]
@@ -141,7 +141,7 @@ class Inputs:
         except Exception as error:  # a model may raise anything where it cannot
             if code_of(error):
                 raise
-            return f"a short trial ended in {type(error).__name__}: {said(str(error))}"
+            return f"a short trial ended in {type(error).__name__}: {quote(str(error))}"
         kinds = {type(layer) for layer in getattr(memory.cache, "layers", ())}
         own = sorted(kind.__name__ for kind in kinds if kind.__module__ != "transformers.cache_utils")
         if mode != "even" and own:  # what padding does to these may show in long sequences only

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..converters.convert import convert
-from ..errors import EMPTY, KIND, TOGETHER, UNLIKE, UNPADDED, needed, said
+from ..errors import EMPTY, KIND, TOGETHER, UNLIKE, UNPADDED, import_extra, quote
 from ..formats import Encoding, Ragged
 from ..formats.structure import Structure
-from ..later import imported
+from ..later import import_now
 from ..operations.select import select
 
 M = TypeVar("M")
@@ -88,10 +88,10 @@ def padding_free(model: M, *, check: bool = True, on: bool = True) -> M:
     """
     for name, value in (("check", check), ("on", on)):
         if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {said(value)}")
-    needed("torch", "hf")
-    needed("transformers", "hf")
-    switch = imported(".unpadded.switch", __package__)
+            raise KIND(f"{name} must be True or False, not {quote(value)}")
+    import_extra("torch", "hf")
+    import_extra("transformers", "hf")
+    switch = import_now(".unpadded.switch", __package__)
     if on:
         switch.switch_on(model, check=bool(check))
     else:
@@ -145,7 +145,7 @@ def by_length(model: Any, batch: Any, **options: object) -> Any:
     >>> out.last_hidden_state.lengths.tolist(), tuple(out.last_hidden_state.data.shape)
     ([2, 3], (5, 8))
     """
-    torch = needed("torch", "hf")
+    torch = import_extra("torch", "hf")
     columns = _columns(batch)
     structure = next(iter(columns.values()))._structure
     lengths = structure.lengths
@@ -158,7 +158,7 @@ def by_length(model: Any, batch: Any, **options: object) -> Any:
         shape = (len(members), int(lengths[members[0]]))
         outputs.append(model(**{k: x.data.reshape(*shape, *x.data.shape[1:]) for k, x in part.items()}, **options))
     if not all(isinstance(each, Mapping) for each in outputs):
-        raise KIND(f"the model returned {said(type(outputs[0]).__name__)}, not a mapping; leave return_dict as it is")
+        raise KIND(f"the model returned {quote(type(outputs[0]).__name__)}, not a mapping; leave return_dict as it is")
     other = None
     if len(groups) == 1:  # another length tells an axis of tokens from one that is as wide by chance
         longer = {name: torch.cat([x.data, x.data])[None, : int(lengths[0]) + 1] for name, x in columns.items()}
@@ -177,7 +177,7 @@ def _columns(batch: Any) -> dict[str, Ragged[Any]]:
     made: dict[str, Ragged[Any]] = {}
     for name, x in given.items():
         if not isinstance(x, Encoding):
-            raise KIND(f"{name} must be an encoding of tokens, not {said(type(x).__name__)}")
+            raise KIND(f"{name} must be an encoding of tokens, not {quote(type(x).__name__)}")
         made[name] = convert(x, Ragged)
         first = next(iter(made.values()))
         if not made[name]._structure.same_lengths(first._structure):

@@ -22,7 +22,7 @@ from ..beam import (
 )
 from ..beam.names import HINTS
 from ..beam.prompts import prompts_of
-from ..errors import KIND, TOGETHER, said
+from ..errors import KIND, TOGETHER, quote
 from ..formats.structure import whole
 
 TAKEN = """
@@ -202,16 +202,16 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
     for name in _LISTS:
         value = given.get(name, [])
         if not has_items(value):
-            raise KIND(f"{name} must be a list, not {said(value)}")
+            raise KIND(f"{name} must be a list, not {quote(value)}")
         if name == "bad_words_ids" and not all(map(has_items, value)):
-            raise KIND(f"{name} must be a list of lists, not {said(value)}")
+            raise KIND(f"{name} must be a list of lists, not {quote(value)}")
     decay = given.get("exponential_decay_length_penalty")
     if decay is not None and len(decay) != 2:
-        raise KIND(f"exponential_decay_length_penalty must be a start and a factor, not {said(decay)}")
+        raise KIND(f"exponential_decay_length_penalty must be a start and a factor, not {quote(decay)}")
 
 
 def _unfit(name: str, value: object, remedy: str) -> Exception:
-    return TOGETHER(f"{name}={said(value)} of the generation_config {remedy}")
+    return TOGETHER(f"{name}={quote(value)} of the generation_config {remedy}")
 
 
 def _list(tokens: Any) -> list[int]:

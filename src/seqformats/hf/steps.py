@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..arrays import Array, to_host
 from ..beam.rules import is_flag
 from ..converters.convert import convert
-from ..errors import EMPTY, KIND, TOGETHER, needed
+from ..errors import EMPTY, KIND, TOGETHER, import_extra
 from ..formats import Encoding, Ragged
 from .inputs import Inputs, cache_name
 from .memory import Memory
@@ -80,7 +80,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
     >>> len(found.tokens), len(found.scores)
     (2, 2)
     """
-    torch = needed("torch", "hf")
+    torch = import_extra("torch", "hf")
     inputs = Inputs(torch, model, options, check=is_flag(check, "check"))
 
     def step(state: BeamState) -> tuple[Any, ...]:
@@ -160,7 +160,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     >>> len(found.tokens), len(found.scores)
     (2, 2)
     """
-    torch = needed("torch", "hf")
+    torch = import_extra("torch", "hf")
     cache = cache_name(inspect.signature(model.forward).parameters)
     fixed = {"use_cache": True, **options}
 
@@ -202,10 +202,10 @@ def _prompts(torch: Any, state: BeamState, device: Any, first: int, padding: int
     """Prompts of the rows from `first` on, padded on the left, and which of their ids are tokens; None for all."""
     if state.prompt is None:
         return _tokens(torch, state, device)[first:], None
-    return _padded(torch, state.prompt[to_host(state.source)[first:]], device, padding, left=True)
+    return _pad_ids(torch, state.prompt[to_host(state.source)[first:]], device, padding, left=True)
 
 
-def _padded(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, left: bool) -> tuple[Any, Any]:
+def _pad_ids(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, left: bool) -> tuple[Any, Any]:
     """Token ids ``(n, longest)`` and their mask, which is None where nothing is padded."""
     data = _tensor(torch, sequences.data, device)
     lengths = torch.tensor(sequences.lengths, device=device)[:, None]
@@ -222,7 +222,7 @@ def _padded(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, le
 def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
     """Arguments of the encoder."""
     if isinstance(shared, Encoding):
-        ids, seen = _padded(torch, convert(shared, Ragged), device, 0, left=False)
+        ids, seen = _pad_ids(torch, convert(shared, Ragged), device, 0, left=False)
         return {"input_ids": ids} if seen is None else {"input_ids": ids, "attention_mask": seen}
     if not isinstance(shared, Mapping):
         raise KIND(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import needed
+from ..errors import import_extra
 from ..formats import NATIVE, Chunks, Encoding, List, LoD, Pairs
 from ..formats.leaves import ShapeDtype
 from ..formats.structure import Structure, same_levels
@@ -111,7 +111,7 @@ def _without_arrays(x: Any) -> Encoding:
     return made
 
 
-def _filled(static: Static, arrays: Sequence[Any]) -> Any:
+def _fill(static: Static, arrays: Sequence[Any]) -> Any:
     """A batch over whatever JAX has put in the place of its arrays; nothing is checked.
 
     An array that does not fit is found out where the batch is used.
@@ -138,9 +138,9 @@ def register() -> None:
 
 @functools.cache
 def _register() -> None:
-    util = needed("jax", "jax").tree_util
+    util = import_extra("jax", "jax").tree_util
     for kind in (*NATIVE, LoD, Chunks):
-        util.register_pytree_with_keys(kind, _flat_with_keys, _filled, _flat)
+        util.register_pytree_with_keys(kind, _flat_with_keys, _fill, _flat)
     util.register_pytree_with_keys(
         Pairs,
         lambda x: (((util.GetAttrKey("one"), x.one), (util.GetAttrKey("two"), x.two)), None),

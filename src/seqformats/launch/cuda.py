@@ -31,7 +31,7 @@ import numpy as np
 from ..arrays import Array, Library
 from ..arrays.library import watch
 from ..errors import DEVICE, DeviceError
-from ..later import imported
+from ..later import import_now
 from ..layout import SHORT, Constants, Layout
 from ..native import cubins
 from ..native.signature import FOURS, Signature, Word, with_places
@@ -89,17 +89,17 @@ def start(
     index = library.index(out)
     given = inputs, outputs, args
     if SIMULATED:
-        _started(None, Place(None, library, out, index), kernel, given, size, work, structure)
+        _start(None, Place(None, library, out, index), kernel, given, size, work, structure)
         return
     found = driver()
     if found.current() == index:
-        _started(found, Place(found, library, out, index), kernel, given, size, work, structure)
+        _start(found, Place(found, library, out, index), kernel, given, size, work, structure)
     else:
         with found.on(index):
-            _started(found, Place(found, library, out, index), kernel, given, size, work, structure)
+            _start(found, Place(found, library, out, index), kernel, given, size, work, structure)
 
 
-def _started(
+def _start(
     driver: Driver | None,
     place: Place,
     kernel: Kernel,
@@ -133,7 +133,7 @@ def _started(
         signature = (*kinds, *["i"] * (1 + len(more)))
         if house:
             signature = with_places(signature, bits)
-        code = _prepared(kernel, driver, place.index, signature, len(words), short)
+        code = _prepare(kernel, driver, place.index, signature, len(words), short)
         kernel.on_gpus[key] = code
     if watch.recorder is not None:
         watch.recorder.started(place, code, (grid, block, words), call)
@@ -141,7 +141,7 @@ def _started(
     place.started(kernel.name)
 
 
-def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int, short: bool) -> Any:
+def _prepare(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int, short: bool) -> Any:
     """The code of a kernel for arguments of these types, which a device has loaded."""
     function: Callable[[], Any] = (lambda: kernel.load().short) if short else functools.partial(kernel.on, "cuda")
     if driver is None:
@@ -166,7 +166,7 @@ class _Simulated:
         self.function, self.signature = function, signature
 
     def start(self, grid: Triple, block: Triple, stream: int, words: Sequence[int]) -> None:
-        imported("..kernels.parts.simulator", __package__).run(self.function, self.signature, grid, block, words)
+        import_now("..kernels.parts.simulator", __package__).run(self.function, self.signature, grid, block, words)
 
 
 class _Call:
@@ -451,15 +451,15 @@ def _bytes(library: Library, x: Array) -> int:
     return library.itemsize(x.dtype) * math.prod(x.shape)
 
 
-def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
+def send(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
     """One of these arrays of the host beside `like`, after one copy of all."""
     dtype = library.dtype(x.dtype.name)
     if not x.size:
         return library.empty(x.shape, dtype, like)
-    with _at(library, like) as place:
+    with _enter_place(library, like) as place:
         resident = Resident.of(numbers, place)
         if place.captured and resident.missing(numbers):  # the graph takes along what it needs
-            buffer, begin = place.brought(packed_of([x])[1], "an array of the host"), 0
+            buffer, begin = place.bring(packed_of([x])[1], "an array of the host"), 0
         else:
             bring((), numbers, resident, place)
             resident.meet(place)
@@ -470,7 +470,7 @@ def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
 
 def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
     """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
-    with _at(library, like) as place:
+    with _enter_place(library, like) as place:
         resident = Resident.of(structure, place)
         if place.captured and resident.missing(structure):
             raise DEVICE(
@@ -482,7 +482,7 @@ def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
 
 def lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:
     """Find an array of a structure where it is on a device already, by the memory of the host that it belongs in."""
-    with _at(library, there) as place:
+    with _enter_place(library, there) as place:
         address = library.address(there)
         event = None
         if place.driver is not None and not place.captured:
@@ -493,7 +493,7 @@ def lend(library: Library, structure: Sequences, host: Array, there: Array) -> N
 
 
 @contextlib.contextmanager
-def _at(library: Library, like: Array) -> Iterator[Place]:
+def _enter_place(library: Library, like: Array) -> Iterator[Place]:
     """Give the place of an array, while a context of its device is current."""
     index = library.index(like)
     if SIMULATED:

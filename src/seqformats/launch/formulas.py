@@ -33,7 +33,7 @@ NAMED = ("ctc_losses",)
 """Names of formulas that take named tuples, as their kernels do."""
 
 
-def _for(*names: str) -> Callable[[Formula], Formula]:
+def _register_formulas(*names: str) -> Callable[[Formula], Formula]:
     def register(formula: Formula) -> Formula:
         for name in names:
             FORMULAS[name] = formula
@@ -52,7 +52,7 @@ def _scale(s: Sequences, mode: int, dtype: DType) -> Array:
     return (lengths if mode == 1 else np.sqrt(lengths)).astype(dtype)
 
 
-@_for("sum_rows")
+@_register_formulas("sum_rows")
 def _sum(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
@@ -60,7 +60,7 @@ def _sum(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
     _write(out, found / _scale(s, mode, found.real.dtype) if mode else found)
 
 
-@_for("spread_rows")
+@_register_formulas("spread_rows")
 def _spread(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
@@ -68,7 +68,7 @@ def _spread(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     _write(out, s.laid(s.spread(rows / _scale(s, mode, rows.real.dtype) if mode else rows), out))
 
 
-@_for("max_rows")
+@_register_formulas("max_rows")
 def _max(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, least) = inputs, outputs, args
     s = Sequences(library, at)
@@ -81,7 +81,7 @@ def _first_last(s: Sequences, keys: Value) -> Value:
     return s.first(keys == s.spread(s.last_key(keys)))
 
 
-@_for("find_rows")
+@_register_formulas("find_rows")
 def _find(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, wanted), (out,), (at,) = inputs, outputs, args
     s = Sequences(library, at)
@@ -89,7 +89,7 @@ def _find(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, library.numpy.where((s.lengths > 0)[:, None], places, -1))
 
 
-@_for("prod_rows")
+@_register_formulas("prod_rows")
 def _prod(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at,) = inputs, outputs, args
     s = Sequences(library, at)
@@ -97,7 +97,7 @@ def _prod(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, s.side_by_side(items, 1).prod(1) if s.rows else library.numpy.ones(out.shape))
 
 
-@_for("logsumexp_rows")
+@_register_formulas("logsumexp_rows")
 def _logsumexp(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at,) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -111,7 +111,7 @@ def _logsumexp(library: ModuleType, inputs: Values, outputs: Values, args: Value
     _write(out, numpy.where(infinite, math.inf, numpy.where(nothing, -math.inf, found)))
 
 
-@_for("softmax_rows")
+@_register_formulas("softmax_rows")
 def _softmax(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, log) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -122,7 +122,7 @@ def _softmax(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     _write(out, s.laid(beside - numpy.log(total) if log else powers / total, out))
 
 
-@_for("cumsum_rows")
+@_register_formulas("cumsum_rows")
 def _cumsum(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, back) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -139,15 +139,15 @@ def _cumsum(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     else:
         ends = s.times == 0 if not back else s.times == s.lengths[s.sequences] - 1
 
-        def joined(a: Value, b: Value) -> Value:
+        def join(a: Value, b: Value) -> Value:
             return a[0] | b[0], numpy.where(b[0], b[1], a[1] + b[1])
 
         begins = numpy.broadcast_to(ends[:, None], items.shape)
-        found = library.lax.associative_scan(joined, (begins, items), reverse=bool(back))[1]
+        found = library.lax.associative_scan(join, (begins, items), reverse=bool(back))[1]
     _write(out, s.laid(found, out))
 
 
-@_for("var_rows")
+@_register_formulas("var_rows")
 def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, deviation, ddof) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -199,7 +199,7 @@ def _power_of_two(s: Sequences, items: Value) -> Value:
     return s.numpy.where((powers > 0) & (powers < math.inf), powers, 1)
 
 
-@_for("weigh_rows")
+@_register_formulas("weigh_rows")
 def _weigh(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, weights), (out, totals), (at, mode, own) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -228,7 +228,7 @@ def _weigh(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     _write(out, found(items, factors))
 
 
-@_for("count_rows")
+@_register_formulas("count_rows")
 def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
@@ -241,7 +241,7 @@ def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
 _LINEAR, _LOWER, _HIGHER, _NEAREST, _MIDPOINT = range(5)  # as in the kernel
 
 
-@_for("quantile_rows")
+@_register_formulas("quantile_rows")
 def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, places, _, _), (at, wanted, how) = inputs, outputs, args
     if places.size:
@@ -258,7 +258,7 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
     one, two = (s.at(items, _or_nan(s, items, order[each, rank])).astype(out.dtype) for rank in (low, high))
     share = share[..., None].astype(out.dtype)
     between = one * (1 - share) + two * share
-    _write(out, s.sloped(numpy.where((one == two) | (share == 0), one, between), between))
+    _write(out, s.slope(numpy.where((one == two) | (share == 0), one, between), between))
 
 
 def _or_nan(s: Sequences, items: Value, places: Value) -> Value:
@@ -280,7 +280,7 @@ def _ranks(place: Array, how: int) -> tuple[Array, Array]:
     return low.astype(np.int64), share
 
 
-@_for("topk_rows")
+@_register_formulas("topk_rows")
 def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _, _), (at, wanted, most, needed) = inputs, outputs, args
     if needed:
@@ -296,7 +296,7 @@ def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, sums[:, ends] / wanted.numbers[:, None].astype(out.dtype))
 
 
-@_for("scatter_rows")
+@_register_formulas("scatter_rows")
 def _scatter(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
     (x, index), (out, _), (cum, room) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
@@ -305,7 +305,7 @@ def _scatter(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     _write(out, start.at[rows].add(_value(x).reshape(-1, width)))
 
 
-@_for("add_rows")
+@_register_formulas("add_rows")
 def _add(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, cum, places) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
@@ -317,7 +317,7 @@ def _add(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
     _write(out, out.value.reshape(-1, width).at[rows].add(_value(x).reshape(-1, width).astype(out.dtype)))
 
 
-@_for("class_losses")
+@_register_formulas("class_losses")
 def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, y, scale, factors), (out, _), (at, (ignore, ignores)) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
@@ -335,7 +335,7 @@ def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     _write(out, s.laid(numpy.where(counts, loss, 0) * s.spread(_value(scale))[:, None], out))
 
 
-@_for("ctc_losses")
+@_register_formulas("ctc_losses")
 def _paths(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     """In logarithms, where -1e30 stands for -inf, so that no gradient is a difference of infinities."""
     (x, goals), (out, _), (at,) = inputs, outputs, args
@@ -378,7 +378,7 @@ def _paths(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     _write(out.losses, loss * _value(goals.factors).astype(loss.dtype))
 
 
-@_for("number_rows")
+@_register_formulas("number_rows")
 def _number(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     assert not inputs
     (out,), (at, first, segments) = outputs, args
@@ -399,7 +399,7 @@ def _of_chunks(library: ModuleType, x: Value, args: Values, width: int) -> tuple
     return Sequences(library, at), _value(x).reshape(-1, width)[np.repeat(rows, each) + shifts[chunk]]
 
 
-@_for("fold_chunks")
+@_register_formulas("fold_chunks")
 def _fold(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)
@@ -407,7 +407,7 @@ def _fold(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, found / _scale(s, 1, found.dtype) if args[4] else found)
 
 
-@_for("max_chunks")
+@_register_formulas("max_chunks")
 def _max_of_chunks(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays.library import Array, Shape
 from ..errors import MIXED
-from ..later import imported
+from ..later import import_now
 from ..limits import remember
 from . import threads
 from .kernel import cuts
@@ -30,7 +30,7 @@ def is_compiled(fn: object) -> bool:
 
 
 def _parts() -> Any:
-    return imported("..kernels.parts.maps", __package__)
+    return import_now("..kernels.parts.maps", __package__)
 
 
 class Mapped:
@@ -50,7 +50,7 @@ class Mapped:
         shape: Shape = ()
         begin, loop = 0, "numbers"
         if self.axes:
-            first = self._called("once", 0, self._sequence(0))
+            first = self._call("once", 0, self._sequence(0))
             shape, begin, loop = first.shape, 1, "items"
         out = np.empty((self.n, *shape), self.dtype)
         if self.axes:
@@ -59,7 +59,7 @@ class Mapped:
 
         def block(lo: int, hi: int) -> None:
             lo = max(lo, begin)
-            wrong = self._noted(loop, reached, lo, self.data, self.offsets, out, reached, lo, hi)
+            wrong = self._note(loop, reached, lo, self.data, self.offsets, out, reached, lo, hi)
             if wrong >= 0:
                 raise MIXED(f"the result of sequence {wrong} has not shape {shape}, which that of sequence 0 has")
 
@@ -68,7 +68,7 @@ class Mapped:
 
     def sequences(self) -> tuple[Array, Array]:
         """One array a sequence, all of them one after the other, and their lengths."""
-        first = self._called("once", 0, self._sequence(0))
+        first = self._call("once", 0, self._sequence(0))
         item, lengths = first.shape[1:], np.zeros(self.n, np.int64)
         lengths[0] = len(first)
         reached = np.zeros(self.n, np.int64)
@@ -80,7 +80,7 @@ class Mapped:
             out = np.empty((room, *item), self.dtype)
             out[:used] = first[:used]
             at = reached, lo, begin, hi
-            out, used = self._noted("sequences", reached, lo, self.data, self.offsets, out, used, lengths, at)
+            out, used = self._note("sequences", reached, lo, self.data, self.offsets, out, used, lengths, at)
             if used < 0:
                 raise MIXED(f"the items of sequence {-1 - used} have not shape {item}, which those of sequence 0 have")
             parts[lo] = out[:used]
@@ -106,7 +106,7 @@ class Mapped:
             return [0, self.n]
         return cuts(self.n, np.diff(self.offsets[0]))
 
-    def _noted(self, name: str, reached: Array, block: int, *args: Any) -> Any:
+    def _note(self, name: str, reached: Array, block: int, *args: Any) -> Any:
         """The loop over a block; an error of the function says at which sequence it came up.
 
         From the second call on it is run past Numba's dispatcher, which looks at the type of every argument.
@@ -123,8 +123,8 @@ class Mapped:
             error.add_note(note(int(reached[block])))
             raise
 
-    def _called(self, name: str, i: int, *args: Any) -> Any:
-        return self._noted(name, np.array([i]), 0, *args)
+    def _call(self, name: str, i: int, *args: Any) -> Any:
+        return self._note(name, np.array([i]), 0, *args)
 
 
 def note(i: int) -> str:

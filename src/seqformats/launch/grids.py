@@ -46,12 +46,12 @@ def _geometry(over: str, units: int, rows: int, size: int) -> tuple[Triple, Trip
         return (*_blocks(-(-rows // units), size, units), (units,))
     if over == "blocks":
         # not one more than there are units: for so many `best_tokens` has memory for the work
-        return (between(units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
+        return (clip_blocks(units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
     if over == "scores":
-        return (between(units, 1), 1, 1), (SCORE_THREADS if size >= _MANY_SCORES else _SUM_ACROSS, 1, 1), ()
+        return (clip_blocks(units, 1), 1, 1), (SCORE_THREADS if size >= _MANY_SCORES else _SUM_ACROSS, 1, 1), ()
     if over == "sequences":
         across = _power(size, _SUM_ACROSS)
-        grid = between(units), min(-(-size // across), _MOST_RUNS), 1
+        grid = clip_blocks(units), min(-(-size // across), _MOST_RUNS), 1
         return grid, (across, SUM_THREADS // across, 1), ()
     if over == "lines":
         return (*_lines(rows, size), ())
@@ -79,7 +79,7 @@ def _power(size: int, most: int) -> int:
     return min(1 << (size - 1).bit_length(), most)
 
 
-def between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
+def clip_blocks(blocks: int, least: int = _LEAST_BLOCKS) -> int:
     """A number of blocks that a grid may have."""
     return max(min(blocks, _MOST_BLOCKS), least)
 
@@ -89,7 +89,7 @@ def _blocks(rows: int, row: int, runs: int = 1, threads: int = THREADS) -> tuple
     across = _power(row, _ACROSS)
     down = min(max(threads // across, 1), _power(rows, threads))
     runs = min(runs, _MOST_RUNS)
-    return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs, 1), (across, down, 1)
+    return (clip_blocks(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs, 1), (across, down, 1)
 
 
 def _side_by_side(row: int) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 from .. import core
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY, distinct
-from ..errors import DEVICE, KERNEL, said
-from ..later import imported, loading
+from ..errors import DEVICE, KERNEL, quote
+from ..later import import_now, loading
 from ..layout import Layout
-from ..native.code import Traits, by_numba, code_of, interpreted, spec_of, traits_of
+from ..native.code import Traits, by_numba, code_of, is_interpreted, spec_of, traits_of
 from ..native.loading import SMALL, check_memory
 from ..native.signature import Signature, signature_of
 from . import threads
@@ -163,7 +163,7 @@ class Kernel:
             found = there.get(device)
             if found is None:
                 known = ", ".join(sorted({*there, *self.functions}))
-                raise KERNEL(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
+                raise KERNEL(f"no kernel {self.name} for the device {quote(device)}; there is one for: {known}")
         return found
 
     def of(self, *arrays: Array) -> Callable[..., Any]:
@@ -196,7 +196,7 @@ class Kernel:
                 self._is_at(variant, found.by_words)
                 return found.run, found.freely
             function = by_numba(self.name)
-        imported("numpy.ma", None)  # which Numba asks for with the first array, before it takes a lock of its own
+        import_now("numpy.ma", None)  # which Numba asks for with the first array, before it takes a lock of its own
         return function, function
 
     def _is_at(self, variant: Any, address: int) -> None:
@@ -418,12 +418,12 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
 
 def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
     """A kernel of a user's functions, which is in no table; DeviceError where no machine code may be made."""
-    if not interpreted():
+    if not is_interpreted():
         check_memory()
     made = Kernel(name)
     with loading:
-        made.spec = imported("..kernels.parts.own", __package__).spec_of(
-            cpu, cuda, over, imported("..native.dependencies", __package__)
+        made.spec = import_now("..kernels.parts.own", __package__).spec_of(
+            cpu, cuda, over, import_now("..native.dependencies", __package__)
         )
         made.functions["cpu"] = made.spec.cpu
         if made.spec.cuda is not None:
@@ -480,7 +480,7 @@ def launcher(device: str) -> Launcher:
     found = _launchers.get(device)
     if found is None:
         check_device(device)
-        own = vars(imported(f".{device}", __package__))
+        own = vars(import_now(f".{device}", __package__))
         found = Launcher(**{name: own[name] for name in Launcher._fields if name in own})
         add_launcher(device, found)
     return found
@@ -495,4 +495,4 @@ def check_device(device: str) -> None:
     """DeviceError for a kind of device on which no kernel can be started."""
     known = {"cpu", "cuda", *_launchers}
     if device not in (*known, "program"):
-        raise KERNEL(f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}")
+        raise KERNEL(f"no kernels for the device {quote(device)}; there are kernels for: {', '.join(sorted(known))}")

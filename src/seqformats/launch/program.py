@@ -38,7 +38,7 @@ def start(
     structure: Sequences | None,
 ) -> None:
     """Write what a kernel makes of the inputs into the outputs, which are cells.  See `Kernel.start`."""
-    args = tuple([_known(library, x) for x in args])
+    args = tuple([_check_values(library, x) for x in args])
     formula = FORMULAS.get(kernel.name)
     if kernel.load().does == "moves":
         _move(kernel, library, inputs[0], outputs[0], args, size, structure, work)
@@ -52,7 +52,7 @@ def _fit(arrays: Iterable[Any]) -> bool:
     return not any(isinstance(x, tuple) for x in arrays)
 
 
-def _known(library: Jax, x: Value) -> Value:
+def _check_values(library: Jax, x: Value) -> Value:
     """Check that what says where rows go has values."""
     return _values(library, x) if isinstance(x, (Cell, library.jax.Array)) else x
 
@@ -187,15 +187,15 @@ def _on_host(
     structure: Sequences | None,
 ) -> None:
     """On the host, for values that are known and that no formula is for."""
-    given = tuple([_mapped(x, lambda part: _values(library, part)) for x in inputs])
+    given = tuple([_map_arrays(x, lambda part: _values(library, part)) for x in inputs])
     cells: list[tuple[Any, Array]] = []
 
-    def opened(x: Any) -> Array:
+    def open_leaf(x: Any) -> Array:
         values = np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank)
         cells.append((x, values))
         return values
 
-    made = tuple([_mapped(x, opened) for x in outputs])
+    made = tuple([_map_arrays(x, open_leaf) for x in outputs])
     if any(isinstance(x, tuple) for x in (*given, *made)):
         assert work is not None
         kernel.start_named(NUMPY, given, made, args, size, work, structure)
@@ -205,9 +205,9 @@ def _on_host(
         out.write(x)  # of the host still, so that a kernel may ask for its values
 
 
-def _mapped(x: Any, change: Callable[[Any], Array]) -> Any:
+def _map_arrays(x: Any, change: Callable[[Any], Array]) -> Any:
     """An array that `change` makes of another, or a named tuple of such; what is of the host already stays."""
     if isinstance(x, tuple):
         kind: Any = type(x)
-        return kind(*[_mapped(part, change) for part in x])
+        return kind(*[_map_arrays(part, change) for part in x])
     return x if isinstance(x, (int, float, np.integer, np.ndarray)) else change(x)

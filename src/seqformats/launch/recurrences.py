@@ -53,11 +53,11 @@ class _Steps:
         if not self.s.rows:
             return addends
 
-        def joined(a: Value, b: Value) -> Value:
+        def join(a: Value, b: Value) -> Value:
             return a[0] | b[0], numpy.where(b[0], 0, b[1] * a[1]), numpy.where(b[0], b[2], b[1] * a[2] + b[2])
 
         given = [numpy.broadcast_to(x, addends.shape) for x in (begins, factors, addends)]
-        return self.library.lax.associative_scan(joined, tuple(given), reverse=self.back)[2]
+        return self.library.lax.associative_scan(join, tuple(given), reverse=self.back)[2]
 
 
 def _recurrence(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -115,12 +115,12 @@ def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Valu
     others = steps.of_steps(numpy.zeros((s.rows, 1), dtype), 1)  # 1 where an item hands on what comes from behind
     worth = steps.of_steps(worth, 0)
 
-    def behind(addends: Value) -> Value:
+    def shift_behind(addends: Value) -> Value:
         """Return what comes from behind an item, of what steps say and others hand on."""
         return numpy.where(is_end, 0, steps.before(steps.scan(is_end, others, addends)))
 
-    following = follows + behind(worth + others * follows)
-    strays = behind(others * earned)
+    following = follows + shift_behind(worth + others * follows)
+    strays = shift_behind(others * earned)
     gains = steps.of_steps((earned + strays + discount * following - worth), 0)
     found = steps.of_steps(steps.scan(is_end, steps.of_steps(decay + 0 * gains, 1), gains), 0)
     _write(advantages, s.laid(found, advantages))

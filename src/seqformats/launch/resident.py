@@ -64,7 +64,7 @@ class Place:
         if WAITS and self.driver is not None and not self.captured:
             self.driver.check(self.driver.StreamSynchronize(self.stream), f"the kernel {name}, which was waited for")
 
-    def brought(self, packed: Array, what: str) -> Array:
+    def bring(self, packed: Array, what: str) -> Array:
         """Bytes on the device, a multiple of 8 of them; DeviceError in a capture if they are many."""
         most = written.MOST if self.captured else written.SMALL
         code = None
@@ -72,7 +72,7 @@ class Place:
             code = written.writer(self.driver, self.index)
         if code is not None:
             recorder, watch.recorder = watch.recorder, None  # it is no memory of the call
-            buffer = written.written(packed, code, self.library, self.like)
+            buffer = written.write(packed, code, self.library, self.like)
             watch.recorder = recorder
             self.started(code.name)
             if self.captured:
@@ -90,7 +90,7 @@ class Place:
 
     def sent(self, packed: Array, what: str) -> Sent:
         """Send bytes to the device for all streams."""
-        buffer = self.brought(packed, what)
+        buffer = self.bring(packed, what)
         event = None
         if self.driver is not None and not self.captured:
             event = Event.after(self.driver, self.index, self.stream)
@@ -116,7 +116,7 @@ class Sent:
         """Have it there before what comes next on the stream of a place, and for as long as that runs."""
         stream = place.stream
         if self._events and (stream != self.stream or stream not in DEFAULT_STREAMS):
-            self._after(place)
+            self._record(place)
         if place.captured:
             if not self._kept:
                 _of_graphs.append(self.buffer)
@@ -125,7 +125,7 @@ class Sent:
             place.library.share(self.buffer, place.like)
             self._met.add(stream)
 
-    def _after(self, place: Place) -> None:
+    def _record(self, place: Place) -> None:
         for event in self._events[:]:
             with event.driver.beside_captures():
                 over = event.done()

@@ -146,7 +146,7 @@ class Sequences:
         """A rectangle of the places of all columns in rising order of these keys, what is no item at the end."""
         return self.numpy.argsort(self.side_by_side(keys, np.iinfo(keys.dtype).max), axis=1, stable=True)
 
-    def sloped(self, value: Value, line: Value) -> Value:
+    def slope(self, value: Value, line: Value) -> Value:
         """A value with the gradient of another one, whatever the two are."""
         found = self.library.custom_jvp(lambda one, _: one)
         found.defjvp(lambda given, slopes: (given[0], slopes[1]))

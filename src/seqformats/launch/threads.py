@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RANGE, WHOLE, said
+from ..errors import RANGE, WHOLE, quote
 
 _chosen: int | None = None
 _default: int | None = None
@@ -56,7 +56,7 @@ class _Pool:
 _pool = _Pool()
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """The child has none of the threads, and any lock may have been held; a worker process works alone."""
     global _pool, _default
     _pool = _Pool()
@@ -65,7 +65,7 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _count_default() -> int:
@@ -116,7 +116,7 @@ def set_num_threads(k: int | None) -> None:
             raise WHOLE(f"the number of threads must be an integer or None, not {type(k).__name__}")
         k = number
         if k < 1:
-            raise RANGE(f"the number of threads must be at least 1, not {said(k)}")
+            raise RANGE(f"the number of threads must be at least 1, not {quote(k)}")
         k = min(k, _MOST)
     _chosen = k
     _tell()

@@ -56,7 +56,7 @@ def writer(driver: Driver, index: int) -> Code | None:
     return driver.writers[index]
 
 
-def written(packed: Array, code: Code, library: Library, like: Array) -> Array:
+def write(packed: Array, code: Code, library: Library, like: Array) -> Array:
     """Memory beside `like` that has these bytes, a multiple of 8 and at most `MOST`, once its stream comes to it."""
     stream = library.stream(like)
     buffer = library.empty((packed.size,), library.dtype("uint8"), like)

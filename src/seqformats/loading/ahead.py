@@ -119,7 +119,7 @@ class Ahead(Iterator[T]):
             raise RuntimeError("the thread that makes these batches stayed in the parent of this process; iterate anew")
         if line.stopped:
             raise StopIteration
-        found = self._waited()
+        found = self._wait()
         if isinstance(found, _End):
             line.end()
             if found.error is not None:
@@ -128,7 +128,7 @@ class Ahead(Iterator[T]):
         line.places.put(None)
         return found
 
-    def _waited(self) -> T | _End:
+    def _wait(self) -> T | _End:
         line = self._line
         while True:
             try:

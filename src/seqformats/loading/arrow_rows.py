@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from ..arrays import Array
 from ..arrow import from_arrow
-from ..arrow.columns import imported, rows_or_sequences
-from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, needed
+from ..arrow.columns import import_column, rows_or_sequences
+from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, import_extra
 from .rows import DICT, ONE, Rows, Wanted, objects
 
 T = TypeVar("T")
@@ -24,9 +24,9 @@ _TAKEN = 1 << 10
 
 def column_of(column: Any, name: Hashable, wanted: Wanted, at: Rows) -> Any:
     """A column: lists as a batch, single values as an array; StructureError names the first row that is none."""
-    pa = needed("pyarrow", "loaders")
+    pa = import_extra("pyarrow", "loaders")
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = imported(column)
+        column = import_column(column)
     try:
         return _values(column, name, wanted, pa)
     except (SeqFormatError, TypeError, pa.ArrowException):
@@ -108,7 +108,7 @@ def in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "", size: int
 
 def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]:
     """Anything that speaks Arrow's C interfaces: tables of any library, record batches, readers, columns."""
-    parts, alone = _opened(given, wanted)
+    parts, alone = _open(given, wanted)
     while (part := read_step(lambda: next(parts, None), "the source", start)) is not None:
         yield from (_column_in_parts if alone else in_parts)(part, wanted, start)
         start += len(part)
@@ -116,8 +116,8 @@ def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]
 
 def rows_of_table(given: Any, wanted: Wanted, order: Array) -> Iterator[Rows]:
     """Rows of a table or a column in memory, in an order."""
-    pa = needed("pyarrow", "loaders")
-    parts, alone = _opened(given, wanted)
+    pa = import_extra("pyarrow", "loaders")
+    parts, alone = _open(given, wanted)
     chunks = list(parts)
     if not chunks:
         return
@@ -137,9 +137,9 @@ def _column_in_parts(column: Any, wanted: Wanted, start: int) -> Iterator[Rows]:
         yield rows
 
 
-def _opened(given: Any, wanted: Wanted) -> tuple[Iterator[Any], bool]:
+def _open(given: Any, wanted: Wanted) -> tuple[Iterator[Any], bool]:
     """The record batches of what speaks Arrow, or the chunks of what is a single column."""
-    pa = needed("pyarrow", "loaders")
+    pa = import_extra("pyarrow", "loaders")
     parts, alone = _batches_or_chunks(given, pa)
     if alone and wanted.columns is not None:
         raise COLUMNS(f"columns={wanted.columns!r}, but the source is a single column")
@@ -157,14 +157,14 @@ def _batches_or_chunks(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
             return iter(pa.RecordBatchReader.from_stream(given)), False
         return iter([pa.record_batch(given)]), False
     except pa.ArrowInvalid:  # it has no columns, so it is one
-        return iter(imported(given).chunks), True
+        return iter(import_column(given).chunks), True
     except (ValueError, TypeError) as error:  # of a capsule that is none
         raise BROKEN(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
 
 
 def read_step(step: Callable[[], T], where: str, row: int) -> T:
     """The result of a step; StructureError for what cannot be read."""
-    pa = needed("pyarrow", "loaders")
+    pa = import_extra("pyarrow", "loaders")
     try:
         return step()
     except (FileNotFoundError, PermissionError, MemoryError):

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..errors import LONG, RANGE
 from ..formats import Ragged
 from ..formats.structure import MOST
 from ..operations.annotations import Lengths
 from ..operations.balance import balance
 from ..operations.costs import Cost, costs_of
-from .plan import shuffled
+from .plan import shuffle
 from .sampler import BucketSampler
 
 
@@ -90,9 +90,9 @@ class BalancedSampler(BucketSampler):
         world: int | None = None,
     ) -> None:
         super().__init__(lengths, MOST, shuffle=shuffle, seed=seed, rank=rank, world=world)
-        self._size = at_least(batch_size, "batch_size", 1)
-        limit = None if max_items is None else at_least(max_items, "max_items", 0)
-        count = None if micro_batches is None else at_least(micro_batches, "micro_batches", 1)
+        self._size = check_at_least(batch_size, "batch_size", 1)
+        limit = None if max_items is None else check_at_least(max_items, "max_items", 0)
+        count = None if micro_batches is None else check_at_least(micro_batches, "micro_batches", 1)
         if self._size < self._world * (count or 1):
             raise RANGE(f"batch_size={self._size} is less than a sample for each of {self._world} x {count or 1} parts")
         if limit is not None and (self._lengths > limit).any():
@@ -113,7 +113,7 @@ class BalancedSampler(BucketSampler):
         """The micro-batches of all ranks in the epoch that is set, one number after the other of each step."""
         if self._planned is None or (self._shuffle and self._planned[0] != self._epoch):
             n = self._lengths.size
-            order = shuffled(n, self._seed, self._epoch, 4) if self._shuffle else np.arange(n)
+            order = shuffle(n, self._seed, self._epoch, 4) if self._shuffle else np.arange(n)
             steps = order[: n // self._size * self._size].reshape(-1, self._size)
             count = self._wanted
             divided = [self._divide(step, count) for step in steps]

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import registry
 from ..converters.convert import check_target, convert
-from ..converters.layouts import at_least, one_of
-from ..errors import KIND, OPTION, TOGETHER, said
+from ..converters.layouts import check_at_least, one_of
+from ..errors import KIND, OPTION, TOGETHER, quote
 from ..formats import Masked, Ragged
 from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
@@ -174,21 +174,21 @@ def batches(
     if padded is None:
         padded = gapped
     plan = Plan(
-        at_least(max_items, "max_items", 1),
+        check_at_least(max_items, "max_items", 1),
         by,
         flag(padded, "padded"),
-        at_least(options.get("multiple_of", 1), "multiple_of", 1) if gapped else 1,
-        at_least(options["width"], "width", 0) if gapped and options.get("width") is not None else None,
+        check_at_least(options.get("multiple_of", 1), "multiple_of", 1) if gapped else 1,
+        check_at_least(options["width"], "width", 0) if gapped and options.get("width") is not None else None,
         bool(options.get("truncate", False)),
-        None if max_sequences is None else at_least(max_sequences, "max_sequences", 1),
-        None if shuffle_buffer is None else at_least(shuffle_buffer, "shuffle_buffer", 0),
+        None if max_sequences is None else check_at_least(max_sequences, "max_sequences", 1),
+        None if shuffle_buffer is None else check_at_least(shuffle_buffer, "shuffle_buffer", 0),
         (key_of(0 if seed is None else seed),) if flag(shuffle, "shuffle") or seed is not None else None,
         too_long,
         flag(drop_last, "drop_last"),
         bool(shuffle),
     )
     if cost is not None and not (callable(cost) or isinstance(cost, tuple)):
-        raise KIND(f"the cost of what is read is a tuple of coefficients or a function of lengths, not {said(cost)}")
+        raise KIND(f"the cost of what is read is a tuple of coefficients or a function of lengths, not {quote(cost)}")
     limit = cost_limit(cost, max_cost)
     plan = plan if max_cost is None else plan._replace(cost=cost, max_cost=limit)
     one_of(too_long, "too_long", ("raise", "drop"))
@@ -196,15 +196,15 @@ def batches(
     one_of(workers, "workers", WORKERS)
     one_of(uneven, "uneven", UNEVEN)
     if not isinstance(by, Hashable):
-        raise KIND(f"by must be the name of a column, not {said(by)}")
-    ahead = at_least(prefetch, "prefetch", 0)
+        raise KIND(f"by must be the name of a column, not {quote(by)}")
+    ahead = check_at_least(prefetch, "prefetch", 0)
     found = source_of(source, Wanted(chosen, text, missing, items))
     if single:
-        found = found.through(_alone)
+        found = found.transform(_alone)
     share = share_of(rank, world)
     _check_order(found, plan, share[1])
     if not isinstance(progress, (bool, str)):
-        raise KIND(f"progress must be True, False or a text, not {said(progress)}")
+        raise KIND(f"progress must be True, False or a text, not {quote(progress)}")
     return Batches(
         found,
         plan,
@@ -242,7 +242,7 @@ def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:
     if isinstance(columns, str):
         return (columns,)
     if not isinstance(columns, (list, tuple)) or not all(isinstance(name, (str, int)) for name in columns):
-        raise KIND(f"columns must be a name or a list of names, not {said(columns)}")
+        raise KIND(f"columns must be a name or a list of names, not {quote(columns)}")
     return tuple(columns)
 
 

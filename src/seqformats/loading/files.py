@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import CHANGED, COLUMNS, needed
+from ..errors import CHANGED, COLUMNS, import_extra
 from .arrow_rows import ROWS, in_parts, read_step, rows_of_batch
-from .parts import RUN, Part, Seed, Segment, after, mixed
+from .parts import RUN, Part, Seed, Segment, mix, skip_rows
 from .rows import Rows, Wanted
 
 _VALUES = 1 << 16
@@ -38,12 +38,12 @@ class Files:
                 yield from file.read()
                 continue
             part = file.part()
-            yield from part.read(after(part.in_order(), row))
+            yield from part.read(skip_rows(part.in_order(), row))
             row = max(0, row - part.rows)
 
     def mixed(self, seed: Seed, row: int) -> Iterator[Rows]:
         """Yield the rows in the order of a seed, from one on."""
-        return mixed([file.part() for file in self.find()], seed, row)
+        return mix([file.part() for file in self.find()], seed, row)
 
     def seal(self) -> int:
         """A number that differs where files have other names, another size or another end."""
@@ -62,7 +62,7 @@ def files_at(path: str, wanted: Wanted) -> Sequence[ParquetFile | ArrowFile]:
     own = _arrow_files(path)
     if own:
         return [ArrowFile(file, wanted) for file in own]
-    dataset = needed("pyarrow.dataset", "loaders")
+    dataset = import_extra("pyarrow.dataset", "loaders")
     found = read_step(lambda: dataset.dataset(path, format="parquet", partitioning="hive"), path, 0)
     return files_of(found, wanted, whole=True)
 
@@ -110,7 +110,7 @@ class ParquetFile:
     def __init__(self, fragment: Any, schema: Any, names: list[Hashable], wanted: Wanted, whole: bool) -> None:
         self.fragment, self.schema, self.names, self.wanted = fragment, schema, names, wanted
         self.path: str = fragment.path
-        self.constant = needed("pyarrow.dataset", "loaders").get_partition_keys(fragment.partition_expression)
+        self.constant = import_extra("pyarrow.dataset", "loaders").get_partition_keys(fragment.partition_expression)
         self.stored = [name for name in names if name not in self.constant]
         self.whole = whole
 
@@ -119,7 +119,7 @@ class ParquetFile:
         return self.fragment.filesystem.open_input_file(self.path)
 
     def _open(self) -> Any:
-        parquet = needed("pyarrow.parquet", "loaders")
+        parquet = import_extra("pyarrow.parquet", "loaders")
 
         def step() -> Any:
             return parquet.ParquetFile(
@@ -158,7 +158,7 @@ class ParquetFile:
                 raise CHANGED(f"{self.path} has other rows than it had when it was opened")
             for group, start, stop in segments:
                 batches = file.iter_batches(run, [groups[group]], self.stored, use_threads=False)
-                yield from self._batches(_between(batches, start, stop), sum(rows[:group]) + start)
+                yield from self._batches(_cut_batches(batches, start, stop), sum(rows[:group]) + start)
 
     def _check(self, file: Any) -> None:
         for name in self.stored:
@@ -168,13 +168,13 @@ class ParquetFile:
     def _batches(self, batches: Iterator[Any], start: int) -> Iterator[Rows]:
         while (batch := read_step(lambda: next(batches, None), self.path, start)) is not None:
             for name in (name for name in self.names if name in self.constant):
-                column = _repeated(self.constant[name], batch.num_rows, self.schema.field(name).type)
+                column = _repeat(self.constant[name], batch.num_rows, self.schema.field(name).type)
                 batch = batch.append_column(name, column)
             yield rows_of_batch(batch, self.wanted, start, f" of {self.path}")
             start += batch.num_rows
 
 
-def _between(batches: Iterator[Any], start: int, stop: int) -> Iterator[Any]:
+def _cut_batches(batches: Iterator[Any], start: int, stop: int) -> Iterator[Any]:
     """The rows of record batches from one to another."""
     at = 0
     while at < stop and (batch := next(batches, None)) is not None:
@@ -184,9 +184,9 @@ def _between(batches: Iterator[Any], start: int, stop: int) -> Iterator[Any]:
             yield batch.slice(first, last - first)
 
 
-def _repeated(value: object, n: int, kind: Any) -> Any:
+def _repeat(value: object, n: int, kind: Any) -> Any:
     """A column that the name of a folder says."""
-    pa = needed("pyarrow", "loaders")
+    pa = import_extra("pyarrow", "loaders")
     return pa.repeat(pa.scalar(value, kind.value_type if pa.types.is_dictionary(kind) else kind), n)
 
 
@@ -208,10 +208,10 @@ class ArrowFile:
 
     def opened(self) -> Any:
         """Open the bytes of the file."""
-        return needed("pyarrow", "loaders").OSFile(self.path)
+        return import_extra("pyarrow", "loaders").OSFile(self.path)
 
     def _batches(self) -> Iterator[Any]:
-        ipc = needed("pyarrow.ipc", "loaders")
+        ipc = import_extra("pyarrow.ipc", "loaders")
         with self.opened() as file:
             stream = file.read(6) != b"ARROW1"
             file.seek(0)
@@ -229,7 +229,7 @@ class ArrowFile:
         if stream:
             rows = sum(batch.num_rows for batch in self._batches())
         else:
-            dataset = needed("pyarrow.dataset", "loaders")
+            dataset = import_extra("pyarrow.dataset", "loaders")
             rows = read_step(lambda: dataset.dataset(self.path, format="ipc").count_rows(), self.path, 0)
         return Part(self.path, (rows,), RUN, self._segments)
 
@@ -243,6 +243,6 @@ class ArrowFile:
     def _segments(self, segments: Sequence[Segment]) -> Iterator[Rows]:
         for _, start, stop in segments:
             at = start
-            for batch in _between(self._batches(), start, stop):
+            for batch in _cut_batches(self._batches(), start, stop):
                 yield from in_parts(batch, self.wanted, at, f" of {self.path}", RUN)
                 at += batch.num_rows

@@ -13,15 +13,15 @@ import numpy as np
 
 from .. import registry
 from ..converters.convert import convert
-from ..converters.layouts import at_least
-from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, SeqFormatError, again, said
+from ..converters.layouts import check_at_least
+from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, SeqFormatError, again, quote
 from ..formats import Encoding
 from ..operations.costs import costs_of
 from ..operations.library import to as brought
 from .ahead import Ahead
 from .rows import ONE, TUPLE, Fit, Rows
 from .sources import Source
-from .windows import Deal, Mark, Plan, dealt, planned
+from .windows import Deal, Mark, Plan, deal_batches, plan_batches
 
 WORKERS = ("raise", "divide", "each")
 UNEVEN = ("repeat", "drop", "keep")
@@ -134,7 +134,7 @@ class Batches:
             plan = plan._replace(seed=(*plan.seed, place.epoch))
         self._epoch, self._read, self._resumed, self._seal = place.epoch + 1, True, None, None
         if plan.shuffle:  # of what is read now; files that are not shuffled are not all opened before they are read
-            self._sealed()
+            self._freeze()
         deal = Deal(self._rank, self._world, place.turn, place.workers, self._uneven)
         made = _laid_out(self._source, plan, self._target, mark, deal)
         return Ahead(made, self._prefetch) if self._prefetch else made
@@ -149,7 +149,7 @@ class Batches:
 
         An iteration that has been resumed by `load_state_dict` goes on where it was only in its own epoch.
         """
-        self._epoch = at_least(epoch, "epoch", 0)
+        self._epoch = check_at_least(epoch, "epoch", 0)
         if self._resumed is not None and self._resumed.epoch != epoch:
             self._resumed = None
         if self._last is not None and self._last.place.epoch != epoch:
@@ -183,7 +183,7 @@ class Batches:
             )
         place = self._resumed or (Place(self._epoch) if last is None else last.place)
         if taken is not None:
-            turn = at_least(taken, "taken", 0)
+            turn = check_at_least(taken, "taken", 0)
             mark = place.mark if place.mark.batch <= turn * self._world else Mark()
             place = Place(place.epoch, turn, mark)
         return self._state(place)
@@ -191,7 +191,7 @@ class Batches:
     def _state(self, place: Place) -> dict[str, int]:
         self._ordered("state_dict")
         state = {"epoch": place.epoch, "taken": place.turn, "workers": place.workers, "world": self._world}
-        return state | place.mark._asdict() | {"plan": self._digest(), "source": self._sealed()}
+        return state | place.mark._asdict() | {"plan": self._digest(), "source": self._freeze()}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from what `state_dict` has returned: the next iteration gives the batches that were left.
@@ -220,25 +220,25 @@ class Batches:
         self._ordered("load_state_dict")
         keys = {"epoch", "taken", "workers", "world", "plan", "source", *Mark._fields}
         if not isinstance(state, Mapping) or not keys <= state.keys():
-            raise RETURNED(f"a state is what state_dict() has returned, not {said(state)}")
-        known = {key: at_least(state[key], key, 0) for key in keys}
+            raise RETURNED(f"a state is what state_dict() has returned, not {quote(state)}")
+        known = {key: check_at_least(state[key], key, 0) for key in keys}
         if known["plan"] != self._digest():
             raise TOGETHER("the state is that of other options or of another seed, which give other batches")
         for key, here in (("world", self._world), ("workers", workers)):
             if known[key] != here:
                 raise TOGETHER(f"the state is that of one of {known[key]} {_NAMES[key]}, but here are {here}")
-        if known["source"] != self._sealed():
+        if known["source"] != self._freeze():
             raise TOGETHER("the state is that of another source, or of files that have changed since")
         mark = Mark(*(known[key] for key in Mark._fields))
         if mark.batch > known["taken"] * self._world:
-            raise RETURNED(f"a state is what state_dict() has returned, not {said(state)}")
+            raise RETURNED(f"a state is what state_dict() has returned, not {quote(state)}")
         return Place(known["epoch"], known["taken"], mark, workers)
 
     def _ordered(self, name: str) -> None:
         if self._source.unordered:
             raise TOGETHER(f"{name} needs rows that come in the same order each time: {self._source.unordered}")
 
-    def _sealed(self) -> int:
+    def _freeze(self) -> int:
         if self._seal is None:
             self._seal = 0 if self._source.seal is None else self._source.seal()
         return self._seal
@@ -356,8 +356,8 @@ def _laid_out(source: Source, plan: Plan, target: Target, mark: Mark, deal: Deal
         first = next((rows for rows in source.rows(seed, 0) if rows.size), None)
         if first is not None:
             fit(first)  # which later rows are cast to
-    steps = planned(source.rows(seed, mark.row), plan, mark, fit)
-    for rows, begin, turn in dealt(steps, deal, mark.batch):
+    steps = plan_batches(source.rows(seed, mark.row), plan, mark, fit)
+    for rows, begin, turn in deal_batches(steps, deal, mark.batch):
         yield Made(target.of(rows), rows.size, begin, turn)
         del rows
 
@@ -365,11 +365,11 @@ def _laid_out(source: Source, plan: Plan, target: Target, mark: Mark, deal: Deal
 def share_of(rank: int | None, world: int | None) -> tuple[int, int]:
     """Tell which of how many processes this is."""
     if (rank is None) != (world is None):
-        raise KIND(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
+        raise KIND(f"rank and world go together, but rank={quote(rank)} and world={quote(world)}")
     if rank is None:
         return 0, 1
-    count = at_least(world, "world", 1)
-    place = at_least(rank, "rank", 0)
+    count = check_at_least(world, "world", 1)
+    place = check_at_least(rank, "rank", 0)
     if place >= count:
         raise RANGE(f"rank must be below world={count}, but is {place}")
     return place, count

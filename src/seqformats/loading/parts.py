@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CHANGED
-from .plan import random_bits, shuffled
+from .plan import random_bits, shuffle
 from .rows import Rows
 
 OPEN, RUN = 32, 256
@@ -53,13 +53,13 @@ class Part(NamedTuple):
 
     def in_turn(self, number: int, seed: Seed) -> list[Segment]:
         """All rows, the groups in a random order; the first begins at a random row, and its beginning comes last."""
-        first, *others = shuffled(len(self.groups), *seed, number, 4).tolist()
+        first, *others = shuffle(len(self.groups), *seed, number, 4).tolist()
         start = int(random_bits(1, *seed, number, 5)[0]) % max(self.groups[first], 1)
         between = [Segment(group, 0, self.groups[group]) for group in others]
         return [Segment(first, start, self.groups[first]), *between, Segment(first, 0, start)]
 
 
-def after(segments: Iterable[Segment], rows: int) -> list[Segment]:
+def skip_rows(segments: Iterable[Segment], rows: int) -> list[Segment]:
     """Return what is left of segments after so many rows."""
     left = []
     for group, start, stop in segments:
@@ -78,15 +78,15 @@ def from_row(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
         row = max(0, row - piece.size)
 
 
-def mixed(parts: Sequence[Part], seed: Seed, row: int) -> Iterator[Rows]:
+def mix(parts: Sequence[Part], seed: Seed, row: int) -> Iterator[Rows]:
     """Yield the rows of parts in a random order, from a row on; the order is known before one is read."""
-    order = [k for k in shuffled(len(parts), *seed, 0, 2).tolist() if parts[k].rows]
+    order = [k for k in shuffle(len(parts), *seed, 0, 2).tolist() if parts[k].rows]
     for number, numbers in enumerate(_together(order)):
         chosen = [parts[k] for k in numbers]
         total = sum(part.rows for part in chosen)
         if row < total:
             turns = [part.in_turn(k, seed) for part, k in zip(chosen, numbers, strict=True)]
-            yield from _interleaved(chosen, turns, (*seed, number, 3), row)
+            yield from _interleave(chosen, turns, (*seed, number, 3), row)
         row = max(0, row - total)
 
 
@@ -97,7 +97,7 @@ def _together(order: Sequence[int]) -> Iterator[Sequence[int]]:
         yield order[len(order) * k // count : len(order) * (k + 1) // count]
 
 
-def _interleaved(parts: Sequence[Part], turns: Sequence[list[Segment]], seed: Seed, row: int) -> Iterator[Rows]:
+def _interleave(parts: Sequence[Part], turns: Sequence[list[Segment]], seed: Seed, row: int) -> Iterator[Rows]:
     """Runs of rows of all parts, each part spread evenly, from a row on."""
     which, sizes = _runs(parts, seed)
     ends = np.cumsum(sizes)
@@ -111,7 +111,7 @@ def _interleaved(parts: Sequence[Part], turns: Sequence[list[Segment]], seed: Se
     try:
         for k, size in zip(which[begin:].tolist(), sizes[begin:].tolist(), strict=True):
             if k not in readers:
-                readers[k] = _Reader(parts[k].name, parts[k].read(after(turns[k], int(passed[k]))))
+                readers[k] = _Reader(parts[k].name, parts[k].read(skip_rows(turns[k], int(passed[k]))))
             yield from readers[k].take(size)
             left[k] -= size
             if not left[k]:
@@ -160,13 +160,13 @@ class _Reader:
 
 def mixed_streams(streams: Sequence[Callable[[], Iterator[Rows]]], seed: Seed) -> Iterator[Rows]:
     """Yield the rows of streams in a random order, of whose numbers of rows nobody knows: a run of each in turn."""
-    order = shuffled(len(streams), *seed, 0, 2).tolist()
+    order = shuffle(len(streams), *seed, 0, 2).tolist()
     for number, numbers in enumerate(_together(order)):
         running = [_cut(streams[k]()) for k in numbers]
         for turn in itertools.count():
             if not running:
                 break
-            pieces = [(one, next(one, None)) for one in (running[k] for k in _mixed(len(running), seed, turn, number))]
+            pieces = [(one, next(one, None)) for one in (running[k] for k in _mix(len(running), seed, turn, number))]
             running = [one for one, piece in pieces if piece is not None]
             yield from (piece for _, piece in pieces if piece is not None)
 
@@ -178,6 +178,6 @@ def _cut(pieces: Iterator[Rows]) -> Iterator[Rows]:
             yield piece.part(start, min(start + RUN, piece.size))
 
 
-def _mixed(n: int, seed: Seed, turn: int, number: int) -> list[int]:
-    numbers: list[int] = shuffled(n, *seed, turn, 6 + number).tolist()
+def _mix(n: int, seed: Seed, turn: int, number: int) -> list[int]:
+    numbers: list[int] = shuffle(n, *seed, turn, 6 + number).tolist()
     return numbers

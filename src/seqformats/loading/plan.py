@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arrays import Array
-from ..converters.layouts import at_least, one_of
+from ..converters.layouts import check_at_least, one_of
 from ..errors import LONG
 from ..formats import Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import Structure, integers
-from ..later import imported
+from ..later import import_now
 from ..operations.batch import buckets, reorder
 
 POOL = 100
@@ -73,13 +73,13 @@ def plan_batches(
     pools shuffled: the larger the pool, the less padding, and the less random is who comes together.
     """
     one_of(too_long, "too_long", TOO_LONG)
-    limit, step = at_least(max_items, "max_items", 0), at_least(multiple_of, "multiple_of", 1)
-    most = None if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
-    size = None if pool is None else at_least(pool, "pool", 1)
+    limit, step = check_at_least(max_items, "max_items", 0), check_at_least(multiple_of, "multiple_of", 1)
+    most = None if max_sequences is None else check_at_least(max_sequences, "max_sequences", 1)
+    size = None if pool is None else check_at_least(pool, "pool", 1)
     known = Structure.of_lengths(integers(lengths, "lengths")).lengths
     fits = fitting(known, limit, step, too_long, costs, max_cost)
     limited = costs is not None and max_cost < np.inf
-    order: Array = np.arange(known.size) if seed is None else shuffled(known.size, *seed, 0)
+    order: Array = np.arange(known.size) if seed is None else shuffle(known.size, *seed, 0)
     whole = fits.all()
     long = order[:0] if whole or too_long == "drop" else order[~fits[order]]
     order = order if whole else order[fits[order]]
@@ -91,7 +91,7 @@ def plan_batches(
         positions.append(part[made.data])
         counts.append(made.lengths)
     batches = Ragged(np.concatenate(positions), np.concatenate(counts))
-    return batches if seed is None else reorder(batches, shuffled(len(batches), *seed, 1))
+    return batches if seed is None else reorder(batches, shuffle(len(batches), *seed, 1))
 
 
 def fitting(
@@ -140,13 +140,13 @@ def steps_alike(batches: Ragged, costs: Array, world: int, seed: Sequence[int] |
     whole = ranked.size // world * world
     steps = ranked[:whole].reshape(-1, world)
     if seed is not None:
-        steps = steps[shuffled(steps.shape[0], *seed, 2)]
-        turns = shuffled(whole, *seed, 3).reshape(steps.shape).argsort(1)  # which rank takes which
+        steps = steps[shuffle(steps.shape[0], *seed, 2)]
+        turns = shuffle(whole, *seed, 3).reshape(steps.shape).argsort(1)  # which rank takes which
         steps = np.take_along_axis(steps, turns, 1)
     return reorder(batches, np.concatenate([steps.reshape(-1), ranked[whole:]]))
 
 
-def shuffled(n: int, *seed: int) -> Array:
+def shuffle(n: int, *seed: int) -> Array:
     """The numbers below n in a random order: the same one on any machine, with any version of NumPy.
 
     Only the bits that NumPy's generators give are promised to stay, not what is made of them.
@@ -156,6 +156,6 @@ def shuffled(n: int, *seed: int) -> Array:
 
 def random_bits(n: int, *seed: int) -> Array:
     """Random numbers of 64 bits (uint64), n of them."""
-    random = imported("numpy.random", None)
+    random = import_now("numpy.random", None)
     bits: Array = random.Philox(random.SeedSequence(seed)).random_raw(n)
     return bits

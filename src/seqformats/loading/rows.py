@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
     def chosen(self, where: Array) -> Rows:
         """The rows at these places."""
-        columns = {name: taken(column, where) for name, column in self.columns.items()}
+        columns = {name: take(column, where) for name, column in self.columns.items()}
         lengths = None if self.lengths is None else self.lengths[where]
         places = None if self.places is None else self.places[where]
         return Rows(self.kind, columns, where.size, self.start, self.origin, lengths, self.by, places)
@@ -81,7 +81,7 @@ class Rows(NamedTuple):
         return f"{rows}{self.origin}" if name is None else f"column {name!r}, {rows}{self.origin}"
 
 
-def taken(column: Any, where: Array) -> Any:
+def take(column: Any, where: Array) -> Any:
     """Some rows of a column."""
     if isinstance(column, Encoding) or type(column) is np.ndarray:
         return column[where]
@@ -103,7 +103,7 @@ def flat(column: Any) -> Any:
     return convert(own, Ragged)
 
 
-def measured(rows: Rows, by: Hashable) -> Rows:
+def measure(rows: Rows, by: Hashable) -> Rows:
     """With the lengths of the rows of a column; without one, of the first that holds sequences."""
     if by is None:
         by = next((name for name, column in rows.columns.items() if isinstance(column, Encoding)), None)
@@ -183,18 +183,18 @@ def _hollow(column: Any, like: Any) -> Any:
     return LoD.from_lengths(like.data[:0], [[0] * len(column), *[[] for _ in like._levels[1:]]])
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def join(parts: Sequence[Rows]) -> Rows:
     """All rows of several, column by column."""
     first = parts[0]
     if len(parts) == 1:
         return first
-    columns = {name: _joined([part.columns[name] for part in parts]) for name in first.columns}
+    columns = {name: _join([part.columns[name] for part in parts]) for name in first.columns}
     lengths, places = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "places"))
     size = sum(part.size for part in parts)
     return Rows(first.kind, columns, size, first.start, first.origin, lengths, first.by, places)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _join(parts: list[Any]) -> Any:
     if isinstance(parts[0], Encoding):
         like = next((part for part in parts if part.rows), parts[0])
         return join_batches([alike(part, like) for part in parts])

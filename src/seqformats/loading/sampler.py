@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..converters.layouts import at_least, one_of
-from ..errors import KIND, RETURNED, TOGETHER, TURN, said
+from ..converters.layouts import check_at_least, one_of
+from ..errors import KIND, RETURNED, TOGETHER, TURN, quote
 from ..formats.structure import Structure
 from ..once import once
 from ..operations.annotations import Lengths
@@ -115,13 +115,13 @@ class BucketSampler:
     ) -> None:
         for name, flag in (("shuffle", shuffle), ("drop", drop)):
             if not isinstance(flag, (bool, np.bool_)):
-                raise KIND(f"{name} must be True or False, not {said(flag)}")
+                raise KIND(f"{name} must be True or False, not {quote(flag)}")
         one_of(too_long, "too_long", TOO_LONG)
         self._options: dict[str, Any] = {
-            "max_items": at_least(max_items, "max_items", 0),
-            "multiple_of": at_least(multiple_of, "multiple_of", 1),
-            "max_sequences": None if max_sequences is None else at_least(max_sequences, "max_sequences", 1),
-            "pool": None if pool is None else at_least(pool, "pool", 1),
+            "max_items": check_at_least(max_items, "max_items", 0),
+            "multiple_of": check_at_least(multiple_of, "multiple_of", 1),
+            "max_sequences": None if max_sequences is None else check_at_least(max_sequences, "max_sequences", 1),
+            "pool": None if pool is None else check_at_least(pool, "pool", 1),
             "too_long": too_long,
         }
         self._lengths: Array = Structure.of_lengths(lengths_given(lengths)).lengths
@@ -154,7 +154,7 @@ class BucketSampler:
         epoch : int
             From 0.  The one that is resumed goes on where it was; any other begins at its beginning.
         """
-        epoch = at_least(epoch, "epoch", 0)
+        epoch = check_at_least(epoch, "epoch", 0)
         if epoch != self._epoch:
             self._begin(epoch, 0)
 
@@ -223,7 +223,7 @@ class BucketSampler:
                 "a loader with workers asks for batches before it returns them, so a sampler does not know how many "
                 "have been used; give state_dict(taken=...), or save the state of a StatefulDataLoader"
             )
-        return self._state_of(epoch, given if taken is None else at_least(taken, "taken", 0))
+        return self._state_of(epoch, given if taken is None else check_at_least(taken, "taken", 0))
 
     def _state_of(self, epoch: int, taken: int) -> dict[str, int]:
         return {"epoch": epoch, "taken": taken, "world": self._world, "plan": self._digest}
@@ -245,14 +245,14 @@ class BucketSampler:
         Of an epoch that was over nothing is left: `set_epoch` says that the next one comes.
         """
         if not isinstance(state, Mapping) or not {"epoch", "taken", "world", "plan"} <= state.keys():
-            raise RETURNED(f"a state is what state_dict() has returned, not {said(state)}")
+            raise RETURNED(f"a state is what state_dict() has returned, not {quote(state)}")
         if state["plan"] != self._digest:
             raise TOGETHER(
                 "the state is that of a sampler with other lengths, options or another seed, whose batches are others"
             )
         if state["world"] != self._world:
             raise TOGETHER(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
-        epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
+        epoch, taken = check_at_least(state["epoch"], "epoch", 0), check_at_least(state["taken"], "taken", 0)
         self._begin(epoch, taken)
 
     @once

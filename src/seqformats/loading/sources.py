@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, has_items, is_array, shape_of
-from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, needed, said
+from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, import_extra, quote
 from ..formats import Encoding, structure_of
 from ..formats.bare import as_encoding, is_column
 from ..formats.pairs import count, is_encoding
 from .arrow_rows import column_of, rows_of_stream, rows_of_table
 from .files import Files, files_at, files_of, is_parquet, rows_of_scan
 from .parts import Seed, from_row, mixed_streams
-from .plan import shuffled
+from .plan import shuffle
 from .rows import DICT, ONE, TUPLE, Rows, Wanted, flat, objects
 
 _ROWS, _ITEMS = 1024, 1 << 18
@@ -51,7 +51,7 @@ class Source(NamedTuple):
             return self.read()
         return from_row(self.read(), row) if self.read_from is None else self.read_from(row)
 
-    def through(self, change: Callable[[Iterator[Rows]], Iterator[Rows]]) -> Source:
+    def transform(self, change: Callable[[Iterator[Rows]], Iterator[Rows]]) -> Source:
         """Make a source whose rows `change` makes of these."""
         read, read_from, mixed = self.read, self.read_from, self.mixed
         return self._replace(
@@ -63,10 +63,10 @@ class Source(NamedTuple):
 
 def _at_random(n: int, read: Callable[[Array], Iterator[Rows]]) -> Callable[[Seed, int], Iterator[Rows]]:
     """Every order of n rows, which are read at any places."""
-    return lambda seed, row: _counted(read(shuffled(n, *seed, 0, 2)[row:]), row)
+    return lambda seed, row: _count_rows(read(shuffle(n, *seed, 0, 2)[row:]), row)
 
 
-def _counted(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
+def _count_rows(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
     """Rows in a shuffled order, counted from `row` on; errors say that this is how they are counted."""
     try:
         for piece in pieces:
@@ -145,7 +145,7 @@ def _len(x: Any) -> int | None:
 
 def _path(path: str, wanted: Wanted) -> Source:
     """A file or a folder of Parquet, or of Arrow's own format; whether it is there is said at once."""
-    needed("pyarrow", "loaders")
+    import_extra("pyarrow", "loaders")
     if "://" not in path and not Path(path).exists():
         raise FileNotFoundError(f"there is no file or folder {path!r}")
     return _files(Files(lambda: files_at(path, wanted)))
@@ -161,18 +161,18 @@ def _dataset(given: Any, wanted: Wanted) -> Source:
     def read(some: Any = chosen) -> Iterator[Rows]:
         return _rows_of_tables(some.iter(batch_size=_ROWS), wanted)
 
-    def at(order: Array) -> Iterator[Rows]:
+    def read_at(order: Array) -> Iterator[Rows]:
         places = (order[k : k + _ROWS] for k in range(0, order.size, _ROWS))
         return _rows_of_tables((chosen[where] for where in places), wanted)
 
-    def mixed(seed: Seed, row: int) -> Iterator[Rows]:
+    def mix(seed: Seed, row: int) -> Iterator[Rows]:
         count = chosen.num_shards
         shards = [functools.partial(read, chosen.shard(count, k)) for k in range(count)]
         return from_row(mixed_streams(shards, seed), row)
 
     if total is None:
-        return Source(read, mixed=mixed)
-    return Source(read, total=total, mixed=_at_random(total, at), seal=_count(total))
+        return Source(read, mixed=mix)
+    return Source(read, total=total, mixed=_at_random(total, read_at), seal=_count(total))
 
 
 def _ray(given: Any, wanted: Wanted) -> Source:
@@ -215,7 +215,7 @@ def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Sourc
     """Columns in memory, whose rows can be taken in any order."""
     total = count(next(iter(columns.values()))) if columns else 0
 
-    def at(order: Array) -> Iterator[Rows]:
+    def read_at(order: Array) -> Iterator[Rows]:
         for rows in _in_memory(kind, columns, wanted):
             yield from (rows.chosen(order[k : k + _ROWS]) for k in range(0, order.size, _ROWS))
 
@@ -230,7 +230,7 @@ def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Sourc
         lambda: _in_memory(kind, columns, wanted),
         total=total,
         read_from=lambda row: from_row(_in_memory(kind, columns, wanted), row),
-        mixed=_at_random(total, at),
+        mixed=_at_random(total, read_at),
         seal=seal,
     )
 
@@ -268,11 +268,11 @@ def _elements(given: Any, wanted: Wanted) -> Source:
 def _elements_at_random(given: Any, total: int, wanted: Wanted) -> Callable[[Seed, int], Iterator[Rows]]:
     """Every order of the elements, each of which may be several rows."""
 
-    def mixed(seed: Seed, row: int) -> Iterator[Rows]:
-        chosen = (given[place] for place in shuffled(total, *seed, 0, 2).tolist())
-        return _counted(from_row(_objects(chosen, wanted), row), row)
+    def mix(seed: Seed, row: int) -> Iterator[Rows]:
+        chosen = (given[place] for place in shuffle(total, *seed, 0, 2).tolist())
+        return _count_rows(from_row(_objects(chosen, wanted), row), row)
 
-    return mixed
+    return mix
 
 
 def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:
@@ -292,7 +292,7 @@ def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:
         ended = failed is not None or one is source
         found = "" if ended else _kind_of(one)
         if rows and (ended or found != kind or len(rows) >= _ROWS or items >= _ITEMS):
-            yield _gathered(kind, rows, at, wanted)
+            yield _gather(kind, rows, at, wanted)
             at += len(rows)
             rows, items = [], 0
         if failed is not None:
@@ -346,7 +346,7 @@ def _several(one: Any, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
     yield from (rows._replace(start=at) for rows in _in_memory(DICT if named else TUPLE, columns, wanted))
 
 
-def _gathered(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
+def _gather(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
     """Rows of one kind, column by column."""
     made = Rows(kind, {}, len(rows), at)
     if kind == ONE:
@@ -383,7 +383,7 @@ def _single(values: list[Any], at: int, where: str) -> Any:
     if array.dtype.hasobject or array.shape != (len(values),):
         kind = type(values[0]) if values else object
         wrong = next((k for k, value in enumerate(values) if has_items(value) or type(value) is not kind), 0)
-        raise MIXED(f"{where}row {at + wrong} is {said(values[wrong])}, but the column holds single numbers")
+        raise MIXED(f"{where}row {at + wrong} is {quote(values[wrong])}, but the column holds single numbers")
     return array
 
 
@@ -397,7 +397,7 @@ def _sequences(rows: list[Any], at: int, where: str) -> Any:
         for k, row in enumerate(rows):
             try:
                 if isinstance(row, (str, bytes)) is not isinstance(rows[0], (str, bytes)) or not _is_sequence(row):
-                    raise MIXED(f"it is {said(row)}, which is no sequence")
+                    raise MIXED(f"it is {quote(row)}, which is no sequence")
                 flat(as_encoding([_items(row)]))
             except (SeqFormatError, TypeError, ValueError) as own:
                 raise MIXED(f"{where}row {at + k}: {own}") from error

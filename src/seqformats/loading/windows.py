@@ -12,8 +12,8 @@ from ..arrays import Array
 from ..errors import LONG
 from ..operations.batch import buckets
 from ..operations.costs import Cost, costs_of
-from .plan import shuffled
-from .rows import Fit, Rows, joined, measured
+from .plan import shuffle
+from .rows import Fit, Rows, join, measure
 
 BATCHES, FEW, MANY = 100, 4, 1 << 16
 """About how many batches a window has where nothing else is said, and without an order; how many rows at most."""
@@ -80,7 +80,7 @@ class Step(NamedTuple):
     last: bool
 
 
-def planned(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> Iterator[Step]:
+def plan_batches(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> Iterator[Step]:
     """Yield batch after batch of one window after the other; `pieces` begin with the row that `mark` says."""
     coming = _Coming(pieces, plan, mark.row, fit)
     held: list[Rows] = []  # what was left of the last window
@@ -93,7 +93,7 @@ def planned(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> Iterato
         ended = coming.fill(held, _Room(plan, scale))
         if not held:
             return
-        window = joined(held)
+        window = join(held)
         batches = _batches(window.lengths, plan, number)
         closed = ended or (plan.shuffle and count + len(batches) - mark.batch >= SECTION)
         held, rest = [], not closed and (len(batches) > 1 or plan.window == 0)
@@ -124,7 +124,7 @@ class Deal(NamedTuple):
     uneven: str = "repeat"
 
 
-def dealt(steps: Iterator[Step], deal: Deal, count: int) -> Iterator[tuple[Rows, Mark, int]]:
+def deal_batches(steps: Iterator[Step], deal: Deal, count: int) -> Iterator[tuple[Rows, Mark, int]]:
     """Yield the rows of each batch of this process, where to begin for it, and its turn; `count` came before."""
     own: tuple[Rows, Mark, int] | None = None
     spare: tuple[Rows, Mark, int] | None = None  # the last batch, where it may have to be this rank's too
@@ -178,7 +178,7 @@ class _Coming:
                 continue
             placed = piece._replace(places=np.arange(self.read, self.read + piece.size))
             self.read += piece.size
-            kept = _kept(measured(self.fit(placed), self.plan.by), self.plan)
+            kept = _drop_long(measure(self.fit(placed), self.plan.by), self.plan)
             if kept.size:
                 return kept
         return None
@@ -205,7 +205,7 @@ class _Room:
         return fits
 
 
-def _kept(piece: Rows, plan: Plan) -> Rows:
+def _drop_long(piece: Rows, plan: Plan) -> Rows:
     """Without the rows that no batch has room for; StructureError for one, unless they are dropped."""
     lengths = piece.lengths
     long = plan.sizes(lengths) > plan.limit
@@ -238,7 +238,7 @@ def _batches(lengths: Any, plan: Plan, number: int) -> list[Array]:
     if plan.window == 0:
         ends = _ends_in_order(sizes, plan)
         return [np.arange(a, b) for a, b in pairwise([0, *ends])]
-    order = np.arange(sizes.size) if plan.seed is None else shuffled(sizes.size, *plan.seed, number, 0)
+    order = np.arange(sizes.size) if plan.seed is None else shuffle(sizes.size, *plan.seed, number, 0)
     limits = (plan.limit, plan.padded)
     made = buckets(sizes[order], *limits, max_sequences=plan.most, cost=plan.cost, max_cost=plan.max_cost)
     places, ends = order[made.data], made.offsets.tolist()
@@ -278,4 +278,4 @@ def _whole(lengths: Array, plan: Plan) -> bool:
 
 def _turn(n: int, plan: Plan, number: int) -> Array:
     """The order in which the batches of a window come."""
-    return np.arange(n) if plan.seed is None or plan.window == 0 else shuffled(n, *plan.seed, number, 1)
+    return np.arange(n) if plan.seed is None or plan.window == 0 else shuffle(n, *plan.seed, number, 1)

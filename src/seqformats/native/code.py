@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from .. import core
 from ..errors import KERNEL, DeviceError
-from ..later import imported
+from ..later import import_now
 from . import cpu, store
 from .digest import digest
 from .loading import ALWAYS, SMALL, check_memory, load
@@ -55,7 +55,7 @@ def code_of(name: str, signature: Signature) -> Code | None:
     found = loaded.get(text)
     if found is None:
         symbol = symbol_of(name, signature)
-        there = _found(name, text, [symbol], lambda: compiled(name, signature))
+        there = _find_code(name, text, [symbol], lambda: compile_now(name, signature))
         if there is None:
             return None
         (by_words,), facts, origin = there
@@ -65,19 +65,19 @@ def code_of(name: str, signature: Signature) -> Code | None:
     return found
 
 
-def _found(
+def _find_code(
     name: str, text: str, symbols: list[str], compile: Callable[[], store.Entry]
 ) -> tuple[list[int], dict[str, Any], str] | None:
     """The addresses of some functions of a kernel, what is known of it, and where it was found; None if nowhere."""
     if not in_use():
         return None
     stamp(name)  # an error where there is no such kernel
-    facts = _shipped(name, text)
+    facts = _find_shipped(name, text)
     if facts is not None and (addresses := _addresses(symbols)):
         return addresses, facts, "shipped"
     for origin in ("kept", "compiled"):
         try:
-            entry = _kept(name, text) if origin == "kept" else _keep(name, text, compile())
+            entry = _find_kept(name, text) if origin == "kept" else _keep(name, text, compile())
             if entry is not None:
                 path = store.path_of(text, key_of(name, text)) if entry.linked else None
                 return load(path, entry.code, symbols), entry.facts, origin
@@ -122,8 +122,8 @@ def traits_of(name: str) -> Traits:
     """Return the traits of a kernel by name, shipped and kept as code is; DeviceError where there is no such kernel."""
     facts = None
     if in_use():
-        facts = _shipped(name, name)
-        if facts is None and (kept := _kept(name, name)) is not None:
+        facts = _find_shipped(name, name)
+        if facts is None and (kept := _find_kept(name, name)) is not None:
             facts = kept.facts
     if facts is None:
         entry = entry_of_traits(name)
@@ -142,7 +142,7 @@ def spec_of(name: str) -> Any:
     """The record at the end of a kernel's file, which imports Numba; DeviceError where there is no such kernel."""
     check_memory()
     try:
-        return imported(f"..kernels.{name}", __package__).KERNEL
+        return import_now(f"..kernels.{name}", __package__).KERNEL
     except (ModuleNotFoundError, AttributeError):
         raise KERNEL(f"no kernel is called {name}") from None
 
@@ -153,17 +153,17 @@ loaded: dict[str, Code] = {}
 
 def in_use() -> bool:
     """Tell whether machine code of files runs here.  It does not where the kernels are interpreted."""
-    return not interpreted() and struct.calcsize("P") == 8
+    return not is_interpreted() and struct.calcsize("P") == 8
 
 
-def interpreted() -> bool:
+def is_interpreted() -> bool:
     """Tell whether kernels run as the Python functions that they are."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 def by_numba(name: str) -> Callable[..., Any]:
     """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
-    own = imported("..kernels.parts.own", __package__)
+    own = import_now("..kernels.parts.own", __package__)
     spec = spec_of(name)
     made: Callable[..., Any] = own.by_numba(spec.cpu)
     return made
@@ -171,7 +171,7 @@ def by_numba(name: str) -> Callable[..., Any]:
 
 def whence() -> str:
     """Return where the code of kernels comes from in this process, and why, in words."""
-    if interpreted():
+    if is_interpreted():
         return "interpreted: NUMBA_DISABLE_JIT is set"
     if not in_use():
         return "compiled in each process: addresses have no 64 bits here"
@@ -208,11 +208,11 @@ def made_by() -> str:
 
 @functools.cache
 def _bundle() -> Shipped | None:
-    found: Shipped | None = imported(".shipped", __package__).Shipped.open(SHIPPED, cpu.level())
+    found: Shipped | None = import_now(".shipped", __package__).Shipped.open(SHIPPED, cpu.level())
     return found
 
 
-def _shipped(name: str, text: str) -> dict[str, Any] | None:
+def _find_shipped(name: str, text: str) -> dict[str, Any] | None:
     """Return what is known of a kernel that was shipped for some types, if it was made of the sources that are here."""
     bundle = None if why_not_shipped() else _bundle()
     if bundle is None or bundle.facts(text) is None:
@@ -228,20 +228,20 @@ def _addresses(symbols: list[str]) -> list[int]:
     return found if all(found) else []
 
 
-def _kept(name: str, text: str) -> store.Entry | None:
+def _find_kept(name: str, text: str) -> store.Entry | None:
     return store.read(text, key_of(name, text))
 
 
 def _keep(name: str, text: str, entry: store.Entry) -> store.Entry:
     """Keep code, linked where there is a linker; as it is kept, or as it was where there is no cache."""
     if store.user_folder():
-        entry = entry._replace(linked=imported(".linking", __package__).linked(entry.code))
+        entry = entry._replace(linked=import_now(".linking", __package__).link_object(entry.code))
     return entry if store.write(text, key_of(name, text), entry) else entry._replace(linked=b"")
 
 
-def outdated() -> list[str]:
+def list_outdated() -> list[str]:
     """The kernels of which no shipped code is that of the sources that are here, where shipped code is used."""
-    return [name for name in names() if _shipped(name, name) is None]
+    return [name for name in names() if _find_shipped(name, name) is None]
 
 
 def names() -> list[str]:
@@ -257,13 +257,13 @@ def damage() -> str:
 
 def is_there(name: str, text: str) -> bool:
     """Tell whether the code of a kernel is shipped, or kept by this user.  Its name is `text`."""
-    return (_shipped(name, text) or _kept(name, text)) is not None
+    return (_find_shipped(name, text) or _find_kept(name, text)) is not None
 
 
-def compiled(name: str, signature: Signature) -> store.Entry:
+def compile_now(name: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
-    building = imported("..kernels.parts.building", __package__)
+    building = import_now("..kernels.parts.building", __package__)
     made = building.build(spec.cpu, signature, symbol_of(name, signature))
     return store.Entry(made, facts_of(spec))
 

@@ -36,7 +36,7 @@ def _features() -> dict[str, bool]:
     return found
 
 
-def _known() -> Callable[[str], bool]:
+def _read_features() -> Callable[[str], bool]:
     """Which features this CPU has, by their names for LLVM, whose binding takes as long to import as all of this."""
     try:
         with _CPUS.open("rb") as file:  # of which the first CPU, of hundreds perhaps, is enough
@@ -63,7 +63,7 @@ def level() -> str:
         return names[0]
     if not names or sys.maxsize < 1 << 32:
         return ""
-    known = _known()
+    known = _read_features()
     missing = [not all(known(feature) for feature in LEVELS[name]) for name in names]
     below = [any(missing[k:]) for k in range(len(names))]
     return next((name for name, lacks in zip(names, below, strict=True) if not lacks), "")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
-from ..later import imported
+from ..later import import_now
 from . import store
 from .code import compiler, names, stamp
 from .digest import digest
@@ -103,13 +103,14 @@ def image_of(
         if found is not None:
             return _image(found, "kept")
     try:
-        entry = compiled(name, function(), signature, capability)
+        entry = compile_now(name, function(), signature, capability)
     except ImportError as error:
         nearest = _nearest(name, signature, capability) if kept else None
         if nearest is not None:
             return _image(nearest, "kept")
         raise KERNEL(
-            f"the kernel {name} is not compiled yet for GPUs of compute capability {dotted(capability)}, and "
+            f"the kernel {name} is not compiled yet for GPUs of compute capability "
+            f"{format_capability(capability)}, and "
             f'numba-cuda, which compiles it, is not there ({error}); pip install "seqformats[cuda13]" (or cuda12)'
         ) from None
     if kept:
@@ -117,13 +118,13 @@ def image_of(
     return _image(entry, "compiled")
 
 
-def compiled(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> store.Entry:
+def compile_now(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> store.Entry:
     """Compile a kernel now, which imports Numba's package for CUDA."""
-    parts = imported("..kernels.parts.cubins", __package__)
+    parts = import_now("..kernels.parts.cubins", __package__)
     try:
         made = parts.compiled(function, signature, capability, name)
     except ValueError as error:
-        where = f"GPUs of compute capability {dotted(capability)}"
+        where = f"GPUs of compute capability {format_capability(capability)}"
         raise KERNEL(f"the kernel {name} cannot be compiled for {where}: {error}") from error
     return store.Entry(made.cubin, {"entry": made.entry, "ptx": made.ptx})
 
@@ -136,7 +137,7 @@ def is_kept(name: str, text: str) -> bool:
 def keep(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> bool:
     """Compile a kernel for a GPU that need not be there; tell whether it is kept now."""
     text = text_for(name, signature, capability)
-    return store.write(text, key_of(name, text), compiled(name, function, signature, capability))
+    return store.write(text, key_of(name, text), compile_now(name, function, signature, capability))
 
 
 def text_for(name: str, signature: Signature, capability: Capability) -> str:
@@ -204,6 +205,6 @@ def _nearest(name: str, signature: Signature, capability: Capability) -> store.E
     return None
 
 
-def dotted(capability: Capability) -> str:
+def format_capability(capability: Capability) -> str:
     """Compute capability as people write it."""
     return ".".join(map(str, capability))

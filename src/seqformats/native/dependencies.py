@@ -36,7 +36,7 @@ def digest_of(function: Callable[..., Any]) -> str:
     Not among it are overloads and types that the caller has registered with Numba for what the function names.
     """
     try:
-        found = _described(function, {}, top=True)
+        found = _describe(function, {}, top=True)
     except (LookupError, RecursionError, ValueError):  # an empty cell is a ValueError
         return ""
     makers = (compiler("numba"), compiler("llvmlite"), np.__version__, sys.version)
@@ -65,7 +65,7 @@ def _place(function: Callable[..., Any], kinds: str) -> tuple[str, str] | None:
     return (name, digest(f"{name}\0{of}".encode()).hex()) if of else None
 
 
-def _described(x: Any, seen: Seen, top: bool = False) -> Any:
+def _describe(x: Any, seen: Seen, top: bool = False) -> Any:
     """Whatever is compiled in, as tuples of plain values; what comes again by its number, since functions may recur."""
     if type(x) in _PLAIN:
         return type(x).__name__, repr(x)
@@ -73,14 +73,14 @@ def _described(x: Any, seen: Seen, top: bool = False) -> Any:
         return seen[id(x)][0]
     seen[id(x)] = len(seen), x
     if isinstance(x, enum.Enum):
-        return "member", type(x).__qualname__, x.name, _described(x.value, seen)
+        return "member", type(x).__qualname__, x.name, _describe(x.value, seen)
     if isinstance(x, np.generic):
         return "scalar", repr(x.dtype), x.tobytes()
     if isinstance(x, np.ndarray) and not x.dtype.hasobject and x.nbytes <= _MOST:
         return "array", type(x).__name__, repr(x.dtype), x.shape, x.flags.c_contiguous, digest(x.tobytes())
     if isinstance(x, tuple):
         fields = getattr(type(x), "_fields", ())  # of a named tuple, which says where each is
-        return "tuple", type(x).__qualname__, fields, tuple(_described(part, seen) for part in x)
+        return "tuple", type(x).__qualname__, fields, tuple(_describe(part, seen) for part in x)
     if isinstance(x, CodeType):
         return _of_code(x, seen)
     function = getattr(x, "py_func", x)
@@ -88,7 +88,7 @@ def _described(x: Any, seen: Seen, top: bool = False) -> Any:
         return _of_function(x, function, seen, top)
     if isinstance(x, type) and issubclass(x, enum.Enum):
         members = x.__members__.items()  # with other names of a member, which an iteration leaves out
-        return "members", x.__qualname__, tuple((name, _described(member, seen)) for name, member in members)
+        return "members", x.__qualname__, tuple((name, _describe(member, seen)) for name, member in members)
     if _root(x) in _KNOWN and isinstance(x, (type, BuiltinFunctionType, np.ufunc, np.dtype)):
         return "known", _module(x), getattr(x, "__qualname__", None) or repr(x)
     raise LookupError("nobody can say whether this is what it was")
@@ -107,9 +107,9 @@ def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
         "compiled",
         repr(sorted(getattr(x, "targetoptions", {}).items())),
         _of_code(function.__code__, seen),
-        tuple(_described(part, seen) for part in (function.__defaults__ or ())),
-        tuple((k, _described(part, seen)) for k, part in (function.__kwdefaults__ or {}).items()),
-        tuple(_described(part, seen) for part in cells),
+        tuple(_describe(part, seen) for part in (function.__defaults__ or ())),
+        tuple((k, _describe(part, seen)) for k, part in (function.__kwdefaults__ or {}).items()),
+        tuple(_describe(part, seen) for part in cells),
         tuple((name, _of_global(value, names, seen)) for name, value in used.items()),
     )
 
@@ -117,7 +117,7 @@ def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
 def _of_global(value: Any, names: set[str], seen: Seen) -> Any:
     """A global; of a module the attributes that may be meant."""
     if not isinstance(value, ModuleType):
-        return _described(value, seen)
+        return _describe(value, seen)
     if value.__name__.partition(".")[0] in _KNOWN:
         return value.__name__
     if "getattr" in names:  # by which a function may read more of a module than it names
@@ -131,7 +131,7 @@ def _of_global(value: Any, names: set[str], seen: Seen) -> Any:
 
 def _of_code(code: CodeType, seen: Seen) -> Any:
     """Bytecode without the file and the lines that it stands in."""
-    constants = tuple(_described(part, seen) for part in _constants(code))
+    constants = tuple(_describe(part, seen) for part in _constants(code))
     arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
     names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
     return code.co_code, code.co_exceptiontable, constants, names, arguments

@@ -26,7 +26,7 @@ def linker(zig: bool = False) -> list[str]:
     from importlib.util import find_spec
 
     for command in (shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]):
-        if command and shutil.which(command[0]) and linked(b"", command):
+        if command and shutil.which(command[0]) and link_object(b"", command):
             return command
     return [sys.executable, "-m", "ziglang", "cc"] if zig and find_spec("ziglang") else []
 
@@ -44,7 +44,7 @@ def link(objects: Sequence[Path], out: Path, command: Sequence[str]) -> None:
 _at_run_time = functools.cache(linker)
 
 
-def linked(code: bytes, command: Sequence[str] | None = None) -> bytes:
+def link_object(code: bytes, command: Sequence[str] | None = None) -> bytes:
     """An object file as a shared object; nothing where no command is there for it, or that does not link it."""
     import tempfile
 

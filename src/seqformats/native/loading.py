@@ -22,7 +22,7 @@ _kept: list[object] = []  # what stays for ever
 _BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
 
 
-def opened(path: Path) -> ctypes.CDLL:
+def open_shared(path: Path) -> ctypes.CDLL:
     """A shared object, which stays for ever; OSError where the system does not load it."""
     return ctypes.CDLL(str(path))
 
@@ -43,16 +43,16 @@ def load(path: Path | None, code: bytes, symbols: Iterable[str]) -> list[int]:
     """
     if path is not None:
         try:
-            library = opened(path)
+            library = open_shared(path)
         except OSError:  # from where nothing may be executed, say
             pass
         else:
-            return [_found(symbol, address_in(library, symbol)) for symbol in symbols]
+            return [_find(symbol, address_in(library, symbol)) for symbol in symbols]
     check_memory()  # LLVM would end the process
     return _by_llvm(code, symbols)
 
 
-def _found(symbol: str, address: int) -> int:
+def _find(symbol: str, address: int) -> int:
     if not address:
         raise LookupError(f"no function is called {symbol}")
     return address
@@ -86,4 +86,4 @@ def _by_llvm(code: bytes, symbols: Iterable[str]) -> list[int]:
     _kept.append(engine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return [_found(symbol, engine.get_function_address(symbol)) for symbol in symbols]
+    return [_find(symbol, engine.get_function_address(symbol)) for symbol in symbols]

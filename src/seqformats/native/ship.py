@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
-from ..later import imported
+from ..later import import_now
 from . import code, cpu, cubins, linking, store
 from .code import names
 from .linking import link, linker
@@ -65,7 +65,7 @@ class GpuJob(NamedTuple):
 
 def jobs(wanted: Iterable[str] = ()) -> list[Job]:
     """Everything that there is to compile of these kernels, all without any, the slow ones first; this loads Numba."""
-    building = imported("..kernels.parts.building", __package__)
+    building = import_now("..kernels.parts.building", __package__)
     order = sorted(wanted or names(), key=lambda name: (SLOW.index(name) if name in SLOW else len(SLOW), name))
     signatures = [Job(name, one) for name in order for one in building.signatures_of(code.spec_of(name))]
     return [*signatures, *(Job(name, None) for name in order)]
@@ -77,7 +77,7 @@ def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -
     DeviceError where that is not there, or makes no code for them.
     """
     try:
-        parts = imported("..kernels.parts.cubins", __package__)
+        parts = import_now("..kernels.parts.cubins", __package__)
         known = parts.supported()
     except ImportError as error:
         raise KERNEL(
@@ -88,8 +88,8 @@ def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -
     for capability in capabilities:
         if capability < known[0]:
             raise KERNEL(
-                f"there is no code for compute capability {cubins.dotted(capability)}, but for "
-                f"{', '.join(map(cubins.dotted, known))} and what comes after"
+                f"there is no code for compute capability {cubins.format_capability(capability)}, but for "
+                f"{', '.join(map(cubins.format_capability, known))} and what comes after"
             )
         for name in sorted(wanted or names()):
             spec = code.spec_of(name)
@@ -205,7 +205,7 @@ def _images(
     capabilities: Sequence[cubins.Capability], job: GpuJob
 ) -> tuple[str, dict[str, Any], dict[cubins.Capability | str, bytes]]:
     """The code of a kernel for all of these, as `Images.write` takes it."""
-    parts = imported("..kernels.parts.cubins", __package__)
+    parts = import_now("..kernels.parts.cubins", __package__)
     made = parts.for_shipping(_function(job), job.signature, capabilities, job.name + job.variant)
     images: dict[Any, bytes] = {one: packed(cubin) for one, cubin in made.cubins.items()}
     images["ptx"] = packed(made.ptx.encode())
@@ -239,7 +239,7 @@ def _alone() -> None:
 def _entry(job: Job) -> store.Entry:
     if job.signature is None:
         return code.entry_of_traits(job.name)
-    return code.compiled(job.name, job.signature)
+    return code.compile_now(job.name, job.signature)
 
 
 def _object(job: Job) -> bytes:
@@ -307,7 +307,7 @@ def _keep(job: Job | GpuJob) -> bool:
     if isinstance(job, GpuJob):
         return cubins.keep(job.name + job.variant, _function(job), job.signature, job.capability)
     entry = _entry(job)
-    linked = linking.linked(entry.code) if entry.code else b""
+    linked = linking.link_object(entry.code) if entry.code else b""
     return store.write(job.text, code.key_of(job.name, job.text), entry._replace(linked=linked))
 
 

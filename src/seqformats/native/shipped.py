@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .digest import digest
-from .loading import address_in, opened
+from .loading import address_in, open_shared
 from .store import put, warn
 
 _DAMAGED = "kernels that came with seqformats are damaged and are compiled instead: %s; install seqformats anew"
@@ -53,7 +53,7 @@ class Shipped:
     @functools.cached_property
     def _library(self) -> ctypes.CDLL | None:
         try:
-            return opened(self.path)
+            return open_shared(self.path)
         except OSError as error:
             warn(_DAMAGED, error)
             return None

@@ -41,12 +41,12 @@ def text_of(signature: Signature) -> str:
 def with_places(signature: Signature, bits: int) -> Signature:
     """Return the signature with arrays whose places are natural numbers of so many bits."""
 
-    def changed(word: Word) -> Word:
+    def change(word: Word) -> Word:
         if isinstance(word, tuple):
-            return (word[0], *map(changed, word[1:]))
+            return (word[0], *map(change, word[1:]))
         return word if word == "i" else f"{word}.{bits}"
 
-    return tuple(map(changed, signature))
+    return tuple(map(change, signature))
 
 
 BODY = ".body"

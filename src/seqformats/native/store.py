@@ -96,7 +96,7 @@ def _usual_folder() -> Path | None:
     return place / "seqformats" / "Cache" if windows else place / "seqformats"
 
 
-def _touched(path: Path, found: os.stat_result) -> str:
+def _explain_writable(path: Path, found: os.stat_result) -> str:
     """Why somebody else may have written a file, or the entries of a folder; "" if nobody may."""
     if not _OWNED:
         return ""
@@ -115,24 +115,24 @@ def _open_above(folder: Path) -> str:
     return ""
 
 
-def _refused(folder: Path) -> str:
+def _explain_refusal(folder: Path) -> str:
     """Why files in a folder are not used; "" if they are.  FileNotFoundError where there is none."""
     way, found = folder.lstat(), folder.stat()
     if stat.S_ISLNK(way.st_mode) and _OWNED and way.st_uid not in (0, os.geteuid()):
         return f"{folder} is a link of another user"
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder} is no folder"
-    return _touched(folder, found) or _open_above(folder.resolve()) or _open_above(folder)
+    return _explain_writable(folder, found) or _open_above(folder.resolve()) or _open_above(folder)
 
 
-def _made(folder: Path) -> str:
+def _make_folder(folder: Path) -> str:
     """Make a folder that is not there, for this user alone; why it is no place for a cache, or ""."""
     with contextlib.suppress(FileNotFoundError):
-        return _refused(folder)
+        return _explain_refusal(folder)
     if reason := _open_above(folder):
         return reason
     folder.mkdir(0o700, parents=True, exist_ok=True)
-    return _refused(folder)
+    return _explain_refusal(folder)
 
 
 def why_not() -> str:
@@ -142,7 +142,7 @@ def why_not() -> str:
         return "SEQFORMATS_CACHE=0" if _is_off() else "this user has no home folder"
     try:
         there = next(path for path in (folder, *folder.parents) if path.exists())
-        reason = _refused(folder) if there == folder else _open_above(folder)
+        reason = _explain_refusal(folder) if there == folder else _open_above(folder)
     except OSError as error:
         return str(error)
     usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
@@ -160,14 +160,14 @@ def _file(name: str, key: str) -> str:
     return f"{plain}-{key[:_DIGITS]}{_ENDING}"
 
 
-def _packed(name: str, key: str, entry: Entry) -> bytes:
+def _pack(name: str, key: str, entry: Entry) -> bytes:
     """The bytes of a file; the digest is of whose it is, too, so that one that was given another name is damaged."""
     parts = entry.linked, entry.code, repr(dict(sorted(entry.facts.items()))).encode()
     own = digest(name.encode(), b"\0", key.encode(), b"\0", *parts)
     return b"".join(parts) + _END.pack(*map(len, parts), own, _IS)
 
 
-def _unpacked(name: str, key: str, data: bytes) -> Entry | None:
+def _unpack(name: str, key: str, data: bytes) -> Entry | None:
     """Read the result of `_packed`; None for anything else."""
     if len(data) < _END.size:
         return None
@@ -193,11 +193,11 @@ def read(name: str, key: str) -> Entry | None:
         return None
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe is no file, and nobody writes to it
     try:
-        reason, data = _refused(path.parent), b""
+        reason, data = _explain_refusal(path.parent), b""
         if not reason:
             with open(path, "rb", buffering=0, opener=lambda path, usual: os.open(path, usual | flags)) as file:
                 found = os.fstat(file.fileno())
-                reason = _touched(path, found)
+                reason = _explain_writable(path, found)
                 data = b"" if reason or found.st_size > _LARGEST else file.read(found.st_size)
     except OSError:  # not there, or out of reach
         if not path.is_symlink():
@@ -206,7 +206,7 @@ def read(name: str, key: str) -> Entry | None:
     if reason:
         warn(_UNCACHED, reason)
         return None
-    return _unpacked(name, key, data)
+    return _unpack(name, key, data)
 
 
 def path_of(name: str, key: str) -> Path | None:
@@ -223,9 +223,9 @@ def write(name: str, key: str, entry: Entry) -> bool:
             warn(_UNCACHED, why_not())
         return False
     try:
-        reason = _made(path.parent) or _taken(path)
+        reason = _make_folder(path.parent) or _explain_unreadable(path)
         if not reason:
-            put(path, _packed(name, key, entry))
+            put(path, _pack(name, key, entry))
     except OSError as error:  # on Windows also while another process reads the file that it has written meanwhile
         if read(name, key) == entry:
             return True
@@ -237,13 +237,13 @@ def write(name: str, key: str, entry: Entry) -> bool:
     return True
 
 
-def _taken(path: Path) -> str:
+def _explain_unreadable(path: Path) -> str:
     """Why a file is not written anew: what may not be read is not written either."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return ""
-    return f"{path} is a link" if stat.S_ISLNK(found.st_mode) else _touched(path, found)
+    return f"{path} is a link" if stat.S_ISLNK(found.st_mode) else _explain_writable(path, found)
 
 
 def put(path: Path, data: bytes) -> None:

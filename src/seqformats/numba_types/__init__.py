@@ -25,7 +25,7 @@ from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 
 
 @functools.cache
-def _loaded() -> ModuleType:
+def _load_all() -> ModuleType:
     """Load what the constructors do, after Numba has been told of everything."""
     constructors = importlib.import_module(".constructors", __package__)
     target = importlib.import_module("numba.core.registry").cpu_target
@@ -37,41 +37,41 @@ def _loaded() -> ModuleType:
 @registry.provides("numba_type")
 def numba_type(x: Encoding[Any]) -> object:
     """The type of an encoding for Numba, which then knows all about it."""
-    _loaded()
+    _load_all()
     return registry.service("numba_type")(x)  # another one by now
 
 
 @overload(List, strict=False)
 def _list(items: object, like: object = None) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().listed(items, like)
+    made: Callable[..., object] = _load_all().listed(items, like)
     return made
 
 
 @overload(Ragged, strict=False)
-def _ragged(data: object, lengths: object) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().ragged(data, lengths)
+def _overload_ragged(data: object, lengths: object) -> Callable[..., object]:
+    made: Callable[..., object] = _load_all().ragged(data, lengths)
     return made
 
 
 @overload(Masked, strict=False)
-def _masked(data: object, lengths: object, side: object = "right") -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().masked(data, lengths, side)
+def _overload_masked(data: object, lengths: object, side: object = "right") -> Callable[..., object]:
+    made: Callable[..., object] = _load_all().masked(data, lengths, side)
     return made
 
 
 @overload(Padded, strict=False)
-def _padded(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().padded(data, size_at_t, lengths, indices)
+def _overload_padded(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
+    made: Callable[..., object] = _load_all().padded(data, size_at_t, lengths, indices)
     return made
 
 
 @overload(Packed, strict=False)
-def _packed(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().packed(data, size_at_t, lengths, indices)
+def _overload_packed(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
+    made: Callable[..., object] = _load_all().packed(data, size_at_t, lengths, indices)
     return made
 
 
 @overload(LoD, strict=False)
 def _lod(data: object, lod: object) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().lod(data, lod)
+    made: Callable[..., object] = _load_all().lod(data, lod)
     return made

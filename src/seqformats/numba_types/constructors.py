@@ -32,7 +32,7 @@ def integers(values: Any, name: str) -> Any:
 
 @overload(integers, strict=False)
 def _integers(values: Kind, name: Kind) -> Any:
-    def copied(values, name):
+    def copy(values, name):
         out = np.empty(len(values), np.int64)
         for i in range(out.size):
             out[i] = values[i]
@@ -46,7 +46,7 @@ def _integers(values: Kind, name: Kind) -> Any:
             out[i] = np.int64(values[i])
         return out
 
-    return copied_in_bounds if values.dtype == types.uint64 else copied
+    return copied_in_bounds if values.dtype == types.uint64 else copy
 
 
 def rows_of(data: Any) -> Any:
@@ -137,13 +137,13 @@ def _check_arrays(items: Kind, like: Kind) -> None:
         raise NumbaTypeError(f"a List holds arrays of which all can be written, or none; {_INSTEAD}")
 
 
-def collected(items: Any, like: Any) -> Any:
+def collect(items: Any, like: Any) -> Any:
     """The arrays in a list of its own."""
     return [rows_of(item) for item in items]
 
 
-@overload(collected, strict=False)
-def _collected(items: Kind, like: Kind) -> Any:
+@overload(collect, strict=False)
+def _overload_collect(items: Kind, like: Kind) -> Any:
     def alike_like(items, like):
         return [rows_of(like) for _ in range(0)]
 
@@ -155,7 +155,7 @@ def _collected(items: Kind, like: Kind) -> Any:
 
     if isinstance(items, types.BaseTuple) and not len(items):
         return alike_like if isinstance(like, types.Array) else numbers
-    return of_tuple if isinstance(items, types.Tuple) else collected
+    return of_tuple if isinstance(items, types.Tuple) else collect
 
 
 def shape_of(arrays: Any, like: Any) -> Any:
@@ -181,14 +181,14 @@ def _shape_of(arrays: Kind, like: Kind) -> Any:
     return of_first if arrays.dtype.ndim > 1 else of_numbers
 
 
-def listed(items: Kind, like: Kind = None) -> Any:
+def compile_list(items: Kind, like: Kind = None) -> Any:
     """Compile ``sf.List(items, like)`` for such types."""
     absent = like is None or isinstance(like, types.NoneType) or getattr(like, "value", like) is None
     _check_arrays(items, None if absent else like)
     first = "items[0]" if absent else "like"
 
     def make(items, like=None):
-        arrays = collected(items, like)
+        arrays = collect(items, like)
         n, shape = len(arrays), shape_of(arrays, like)
         places, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
         for i in range(n):
@@ -204,7 +204,7 @@ def listed(items: Kind, like: Kind = None) -> Any:
     return make
 
 
-def ragged(data: Kind, lengths: Kind) -> Any:
+def compile_ragged(data: Kind, lengths: Kind) -> Any:
     """Compile ``sf.Ragged(data, lengths)`` for such types."""
     _check_axes(data, 1, "(rows, *item)")
     _check_integers(lengths=lengths)
@@ -219,7 +219,7 @@ def ragged(data: Kind, lengths: Kind) -> Any:
     return make
 
 
-def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
+def compile_masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
     """Compile ``sf.Masked(data, lengths, side)`` for such types."""
     _check_axes(data, 2, "(n, width, *item)")
     _check_integers(lengths=lengths)
@@ -300,7 +300,7 @@ def _checked_order(size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
     return checked_order
 
 
-def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
+def compile_padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
     """Compile ``sf.Padded(data, size_at_t, lengths, indices)`` for such types."""
     _check_axes(data, 2, "(steps, n, *item)")
     _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)
@@ -323,7 +323,7 @@ def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
     return make
 
 
-def packed(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
+def compile_packed(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
     """Compile ``sf.Packed(data, size_at_t, lengths, indices)`` for such types."""
     _check_axes(data, 1, "(rows, *item)")
     _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)

@@ -16,7 +16,7 @@ from numba.np.numpy_support import as_dtype
 from ..formats import List
 from ..kernels.parts.code import Builder, Context, Kind, Signature, Value, Values
 from .sequences import sequence_of
-from .types import NUMBERS, ListType, called, taken
+from .types import NUMBERS, ListType, call_python, unbox_batch
 
 
 def array_at(context: Context, builder: Builder, batch: ListType, x: Value, i: Value) -> Value:
@@ -42,9 +42,9 @@ def array_at(context: Context, builder: Builder, batch: ListType, x: Value, i: V
 
 
 @unbox(ListType)
-def _taken(batch: ListType, x: Value, c: Any) -> NativeValue:
+def _unbox(batch: ListType, x: Value, c: Any) -> NativeValue:
     """The value of a `List` of Python.  It holds a reference to it, which Numba gives back after the call."""
-    read = taken(batch, x, c)
+    read = unbox_batch(batch, x, c)
     value = cgutils.create_struct_proxy(batch)(c.context, c.builder, value=read.value)
     with c.builder.if_then(c.builder.not_(read.is_error)):
         nowhere = cgutils.get_null_value(cgutils.voidptr_t)
@@ -54,7 +54,7 @@ def _taken(batch: ListType, x: Value, c: Any) -> NativeValue:
 
 
 @box(ListType)
-def _given(batch: ListType, x: Value, c: Any) -> Value:
+def _box(batch: ListType, x: Value, c: Any) -> Value:
     """The `List` that came in, or a new one by its checking constructor.  Takes the references over."""
     held = cgutils.create_struct_proxy(batch)(c.context, c.builder, value=x)
     result = cgutils.alloca_once_value(c.builder, c.pyapi.get_null_object())
@@ -67,7 +67,7 @@ def _given(batch: ListType, x: Value, c: Any) -> Value:
             dtype = c.env_manager.read_const(c.env_manager.add_const(as_dtype(batch.data.dtype)))
             c.pyapi.incref(dtype)
             shape = c.box(dict(batch.members)["shape"], held.shape)
-            c.builder.store(called(c, built, [_boxed_arrays(batch, x, c), shape, dtype]), result)
+            c.builder.store(call_python(c, built, [_boxed_arrays(batch, x, c), shape, dtype]), result)
     c.context.nrt.decref(c.builder, batch, x)
     return c.builder.load(result)
 

@@ -39,7 +39,7 @@ def read_only(context: Context, numbers: Kind) -> Any:
     return NUMBERS(numbers), generate
 
 
-def made(kind: type[BatchType]) -> Any:
+def make_builder(kind: type[BatchType]) -> Any:
     """Make a function that builds a batch of a tuple of what it holds, in its order; nothing is checked."""
 
     @intrinsic
@@ -60,7 +60,7 @@ def made(kind: type[BatchType]) -> Any:
     return make
 
 
-make_ragged, make_masked, make_padded, make_packed, make_lod = map(made, KINDS)
+make_ragged, make_masked, make_padded, make_packed, make_lod = map(make_builder, KINDS)
 
 
 # --- one sequence ----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _sequence_of(x: Kind, i: Kind) -> Any:
 
         def of_levels(x, i):
             lod = x.lod
-            first, last = below(lod[:-1], i, i + 1)
+            first, last = slice_below(lod[:-1], i, i + 1)
             lengths = x._lengths[first:last]
             longest = 0
             for length in lengths:
@@ -122,15 +122,15 @@ def _sequence_of(x: Kind, i: Kind) -> Any:
     return None
 
 
-def below(lod: tuple[Any, ...], first: int, last: int) -> tuple[int, int]:
+def slice_below(lod: tuple[Any, ...], first: int, last: int) -> tuple[int, int]:
     """Find the sequences some levels further in, or the rows, of these sequences."""
     for offsets in lod:
         first, last = offsets[first], offsets[last]
     return first, last
 
 
-@overload(below, strict=False)
-def _below(lod: Kind, first: Kind, last: Kind) -> Any:
+@overload(slice_below, strict=False)
+def _overload_slice_below(lod: Kind, first: Kind, last: Kind) -> Any:
     return below_one if len(lod) == 1 else below_more
 
 
@@ -141,7 +141,7 @@ def below_one(lod, first, last):
 
 def below_more(lod, first, last):
     """The others."""
-    return below(lod[1:], lod[0][first], lod[0][last])
+    return slice_below(lod[1:], lod[0][first], lod[0][last])
 
 
 def cut(lod: tuple[Any, ...], first: int, last: int) -> tuple[Any, ...]:

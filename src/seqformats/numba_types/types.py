@@ -313,11 +313,11 @@ def _register(kind: type[BatchType]) -> None:
     for member, name in kind.public.items():
         make_attribute_wrapper(kind, member, name)
     if kind is not ListType:
-        unbox(kind)(taken)
-        box(kind)(_given)
+        unbox(kind)(unbox_batch)
+        box(kind)(_box_batch)
 
 
-def taken(batch: BatchType, x: Value, c: Context) -> NativeValue:
+def unbox_batch(batch: BatchType, x: Value, c: Context) -> NativeValue:
     """The value of an encoding of Python.  It holds references to the arrays, which Numba gives back after the call."""
     value = cgutils.create_struct_proxy(batch)(c.context, c.builder)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
@@ -371,7 +371,7 @@ def _is_left(side: Value, c: Context) -> Value:
     return c.builder.zext(c.builder.icmp_signed("==", answer, ir.Constant(answer.type, 1)), ir.IntType(64))
 
 
-def _given(batch: BatchType, value: Value, c: Context) -> Value:
+def _box_batch(batch: BatchType, value: Value, c: Context) -> Value:
     """An encoding of Python by its checking constructor, which copies the structure.  Takes the references over."""
     proxy = cgutils.create_struct_proxy(batch)(c.context, c.builder, value=value)
     kinds = dict(batch.members)
@@ -379,10 +379,10 @@ def _given(batch: BatchType, value: Value, c: Context) -> Value:
     for name, kind in batch.members:
         if name not in batch.fields:
             c.context.nrt.decref(c.builder, kind, getattr(proxy, name))
-    return called(c, make_masked if batch.encoding is Masked else batch.encoding, fields)
+    return call_python(c, make_masked if batch.encoding is Masked else batch.encoding, fields)
 
 
-def called(c: Context, function: object, arguments: list[Value]) -> Value:
+def call_python(c: Context, function: object, arguments: list[Value]) -> Value:
     """The result of a Python function, whose arguments are given away; null where one of them is or it fails."""
     result = cgutils.alloca_once_value(c.builder, c.pyapi.get_null_object())
     there = cgutils.true_bit

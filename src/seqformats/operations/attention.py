@@ -8,19 +8,19 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
-from ..converters.layouts import at_least
-from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, said
+from ..converters.layouts import check_at_least
+from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, quote
 from ..formats.bare import is_batch, is_column, read_column
-from ..formats.leaves import calculated
+from ..formats.leaves import calculate
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
 from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
-from ..limits import allocated
+from ..limits import allocate
 from .annotations import B, Counts, Lengths
-from .over import flat_layout, layout_for, rows_like, settled
+from .over import flat_layout, layout_for, rows_like, settle
 from .rearrange import per_sequence
 
 number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
@@ -74,7 +74,7 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None,
         lead = tuple(like.shape)
         structure = Structure.of_lengths(integers(library.to_numpy(like).reshape(-1), "lengths"))
     else:
-        structure, like = counted(lengths)
+        structure, like = read_structure(lengths)
         if not is_encoding(lengths):
             like = np.empty(0)
         elif len(form := as_own(lengths)._form()) == 2:  # a rectangle in the caller's order, as a mask is
@@ -83,8 +83,8 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None,
         library, lead = library_of(like), (structure.n,)
     side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
-        raise CHOICE(f'side must be "right" or "left", not {said(side)}')
-    room = structure.longest if width is None else at_least(width, "width", 0)
+        raise CHOICE(f'side must be "right" or "left", not {quote(side)}')
+    room = structure.longest if width is None else check_at_least(width, "width", 0)
     if room < structure.longest:
         i = int(structure.lengths.argmax())
         raise ROOM(f"width={room} is too small: sequence {i} has {structure.longest} items")
@@ -137,13 +137,13 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False, level: int 
     """
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(position_ids, level, x, start, layout=layout)
-    own, structure, like = _asked(x, layout)
+    own, structure, like = _read_lengths(x, layout)
     first = per_sequence(start, structure.n, "start")
     beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
     if beyond.any():
         i = int(beyond.argmax())
         raise OVERFLOW(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
-    return _numbered(own, structure, like, (frozen(first), 0))
+    return _number(own, structure, like, (frozen(first), 0))
 
 
 @overload
@@ -187,7 +187,7 @@ def segment_ids(x: Any, *, layout: bool = False, level: int = INNERMOST) -> Any:
     """
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(segment_ids, level, x, layout=layout)
-    return _numbered(*_asked(x, layout), (frozen(np.zeros(1, np.int64)), 1))
+    return _number(*_read_lengths(x, layout), (frozen(np.zeros(1, np.int64)), 1))
 
 
 def _has_levels(x: Lengths, level: int) -> bool:
@@ -195,23 +195,23 @@ def _has_levels(x: Lengths, level: int) -> bool:
     if is_batch(x) or (isinstance(x, (list, tuple)) and not x):
         return True
     if whole(level, "level") not in (0, -1):
-        raise LEVEL(f"there is no level {said(level)}, since lengths are those of one level")
+        raise LEVEL(f"there is no level {quote(level)}, since lengths are those of one level")
     return False
 
 
-def _asked(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
+def _read_lengths(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
     """The batch, where the result is laid out as it is; its structure; an array beside which the result stands."""
     if not isinstance(layout, (bool, np.bool_)):
-        raise KIND(f"layout must be True or False, not {said(layout)}")
+        raise KIND(f"layout must be True or False, not {quote(layout)}")
     if not layout:
-        return (None, *counted(x))
+        return (None, *read_structure(x))
     if not is_batch(x) and not (isinstance(x, (list, tuple)) and not x):
         raise KIND(f"layout=True is for a batch, which has a layout, and not for {type(x).__name__}")
     batch = operand(x)
     return batch, batch.own._structure, batch.own._sample()
 
 
-def counted(x: Lengths) -> tuple[Structure, Array]:
+def read_structure(x: Lengths) -> tuple[Structure, Array]:
     """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
     if is_array(x):
         library, like = adopt(x, "lengths")
@@ -223,18 +223,18 @@ def counted(x: Lengths) -> tuple[Structure, Array]:
     return own._structure, own._sample()
 
 
-def _numbered(batch: Operand | None, structure: Structure, like: Array, args: tuple[Array, int]) -> Any:
+def _number(batch: Operand | None, structure: Structure, like: Array, args: tuple[Array, int]) -> Any:
     library = library_of(like)
     dtype = library.dtype("int64")
     at = flat_layout(structure, (), dtype) if batch is None else layout_for(batch.own, (), dtype)
 
-    def numbered(beside: Array) -> Array:
+    def number(beside: Array) -> Array:
         made = rows_like(library, at, (), dtype, beside)
         if structure.rows:
             number_rows.start(library, (), (made,), (at._layout(), *args), 1, structure)
-        return settled(library, made)
+        return settle(library, made)
 
-    out = calculated(numbered, like)
+    out = calculate(number, like)
     if batch is None:
         return out
     y = batch.own._with_data(out)
@@ -274,7 +274,7 @@ def cu_seqlens(x: Lengths, *, level: int = INNERMOST) -> Array:
     """
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(cu_seqlens, level, x)
-    structure, like = counted(x)
+    structure, like = read_structure(x)
     if structure.rows >= 2**31:
         raise OVERFLOW(f"{structure.rows} rows are more than int32 can count; split the batch")
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
@@ -322,10 +322,10 @@ def block_mask(x: Lengths, *, causal: bool = False, level: int = INNERMOST) -> A
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(block_mask, level, x, causal=causal)
     if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {said(causal)}")
-    structure, like = counted(x)
+        raise KIND(f"causal must be True or False, not {quote(causal)}")
+    structure, like = read_structure(x)
     library, rows = library_of(like), structure.rows
-    out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
+    out = allocate(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:
         block_mask_kernel.start(library, (), (out,), (structure.offsets, int(causal)), rows, structure)
     return out

@@ -34,7 +34,7 @@ from .attention_rows import (
     ScoreTerms,
 )
 from .over import in_one_array, rows_like, scratch
-from .spread import summed
+from .spread import sum_items
 
 attend_rows, attend_back = kernel("attend_rows"), kernel("attend_back")
 
@@ -183,9 +183,9 @@ class AttentionCall:
         ]
         names = iter(self.extras)
         if self.choices.form:
-            found.append(library.astype(self.summed(q, bias) if self.choices.form == SLOPES else bias, next(names)))
+            found.append(library.astype(self.sum(q, bias) if self.choices.form == SLOPES else bias, next(names)))
         if self.choices.sunk:
-            found.append(library.astype(self.summed(q, sinks), next(names)))
+            found.append(library.astype(self.sum(q, sinks), next(names)))
         return tuple(found)
 
     def extra_slopes(self, library: Library, q: Encoding, extras: list[Array], like: Array) -> tuple[Array, Array]:
@@ -198,15 +198,15 @@ class AttentionCall:
                 made[k] = library.zeros(shape, library.dtype(self.kind), like)
         return made[0], made[1]
 
-    def summed(self, q: Encoding, each: Array) -> Array:
+    def sum(self, q: Encoding, each: Array) -> Array:
         """The sum over all queries of numbers ``(rows, heads)`` in the layout of the queries."""
         batch = q._with_data(each)
-        total: Array = summed(Ragged._sealed(rows_of(batch), _one_sequence(q._structure.rows)))[0]
+        total: Array = sum_items(Ragged._freeze(rows_of(batch), _one_sequence(q._structure.rows)))[0]
         return total
 
     def laid_out(self, shape: Encoding, data: Array) -> Encoding:
         """An operand, with its data in one array."""
-        return shape._with_data(data) if shape._in_one_array else Ragged._sealed(data, shape._structure)
+        return shape._with_data(data) if shape._in_one_array else Ragged._freeze(data, shape._structure)
 
     def jobs(self, structure: Structure, keys: Structure) -> tuple[Array, Array]:
         """Which queries the kernel takes at a time, and how many scores each of these jobs has."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, Library, library_of
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..formats import Encoding, Ragged
 from .attention_call import AttentionCall, kept_weights
 from .attention_rows import SLOPES, TABLE
@@ -36,8 +36,8 @@ def second_order(call: AttentionCall, operands: tuple[Any, ...], dy: Encoding) -
         sums = [total + part for total, part in zip(sums, added, strict=True)]
     made = [library.concatenate(parts) if parts else x * 0 for parts, x in zip(found, (q, k, v), strict=True)]
     batches = [
-        restored(
-            Ragged._sealed(
+        restore(
+            Ragged._freeze(
                 library.astype(d, call.name).reshape(shape._structure.rows, *shape.item_shape), shape._structure
             ),
             shape,
@@ -101,7 +101,7 @@ class _Sequence(NamedTuple):
     def weights(self, scores: Array, t: int, m: int) -> tuple[Array, Array | None]:
         """The softmax of what is seen of scores ``(groups, share * t, m)``, and the part of the sinks."""
         library, choices = self.library, self.call.choices
-        seen = np.tile(_seen(choices, self.i, t, m), (scores.shape[1] // max(t, 1), 1))
+        seen = np.tile(_find_seen(choices, self.i, t, m), (scores.shape[1] // max(t, 1), 1))
         host = library.to_numpy(library.alias(scores))
         top = np.where(seen, host, -np.inf).max(-1, keepdims=True, initial=-np.inf)
         sinks = None
@@ -147,7 +147,7 @@ class _Sequence(NamedTuple):
         return library.concatenate([wide.swapaxes(0, 1), zeros(rows - t, heads, columns)]).swapaxes(0, 1)
 
 
-def _seen(choices: Any, i: int, t: int, m: int) -> Array:
+def _find_seen(choices: Any, i: int, t: int, m: int) -> Array:
     """The keys ``(t, m)`` that the queries of a sequence see."""
     stands, places = np.arange(t)[:, None] + (m - t), np.arange(m)
     seen = (places >= stands - choices.left) & (places <= stands + choices.right)

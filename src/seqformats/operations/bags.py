@@ -10,7 +10,7 @@ import numpy as np
 from .. import core
 from ..arrays import NUMPY, Array, DType, Library, frozen, to_host
 from ..arrays.dtypes import HALF
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..errors import INDEX
 from ..formats import Encoding, Ragged
 from ..formats.structure import Structure
@@ -22,7 +22,7 @@ from .extremes import reduce_max
 from .over import scratch
 from .reduce import reduce_mean, reduce_sum
 from .reduction import over_levels, rows_or_data
-from .select import selected
+from .select import select_call
 
 bag_rows, bag_max = kernel("bag_rows"), kernel("bag_max")
 bag_max_back, bag_slopes, bag_weights_back = kernel("bag_max_back"), kernel("bag_slopes"), kernel("bag_weights_back")
@@ -61,7 +61,7 @@ class Bags:
         """The result, and the pullback."""
         library, table = self.library, operands[0]
         if library.functional and library.kind(table) != "cpu":
-            return self.composed(operands), None
+            return self.compose(operands), None
         weights = library.astype(library.alias(rows_of(operands[1])), self.kind) if len(operands) > 1 else NOTHING
         if back:  # the ids are the caller's, who may write others before the gradient comes
             self.ids = library.copy(self.ids)
@@ -85,7 +85,7 @@ class Bags:
     def laid(self, values: Array) -> Reduced:
         """The result, of rows in the dtype of the kernels."""
         y = self.library.astype(values, self.name).reshape(self.structure.n, *self.item)
-        return over_levels(self.library.settled(y) if self.library.functional else y, self.shape)
+        return over_levels(self.library.settle(y) if self.library.functional else y, self.shape)
 
     # --- forwards ---
 
@@ -208,15 +208,15 @@ class Bags:
         """The gradient of the weights, as they are laid out."""
         shape: Any = self.weights
         name = self.library.dtype_name(shape.dtype)
-        return restored(Ragged._sealed(self.library.astype(slopes, name), self.structure), shape)
+        return restore(Ragged._freeze(self.library.astype(slopes, name), self.structure), shape)
 
     # --- by other operations ---
 
-    def composed(self, operands: Operands) -> Reduced:
+    def compose(self, operands: Operands) -> Reduced:
         """The result by operations that programs and graphs know."""
         ids = to_host(self.ids)
         self.check(ids)
-        z = Ragged._sealed(selected(Operand(operands[0]), ids).run(), self.structure)
+        z = Ragged._freeze(select_call(Operand(operands[0]), ids).run(), self.structure)
         return over_levels(self.reduction()(z, **_options(operands)), self.shape)
 
     def reduction(self) -> Any:
@@ -225,8 +225,8 @@ class Bags:
 
     def second_order(self, operands: Operands, dy: Reduced) -> tuple[Any, ...]:
         """The gradients, made of operations that have gradients themselves."""
-        rows, back = selected(Operand(operands[0]), to_host(self.ids)).vjp()
-        _, pullback = vjp(self.reduction(), Ragged._sealed(rows, self.structure), **_options(operands))
+        rows, back = select_call(Operand(operands[0]), to_host(self.ids)).vjp()
+        _, pullback = vjp(self.reduction(), Ragged._freeze(rows, self.structure), **_options(operands))
         found = pullback(rows_or_data(dy))
         if len(operands) == 1:
             return (back(found.data),)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, EMPTY, LONG, OVERFLOW
 from ..formats import LoD, Ragged
 from ..formats.structure import MOST, Structure
-from ..limits import allocated
+from ..limits import allocate
 from .annotations import Lengths
 from .costs import Cost, costs_of, falling, rise
 from .divide import FEW, Task, divide, fit, group, least_bins
@@ -118,9 +118,9 @@ def balance(
     >>> plan.parts.to_nested()
     [[[5], [2, 3]], [[1, 4], [0]]]
     """
-    count = at_least(ranks, "ranks", 1)
-    limit = None if max_items is None else at_least(max_items, "max_items", 0)
-    micro = None if micro_batches is None else at_least(micro_batches, "micro_batches", 1)
+    count = check_at_least(ranks, "ranks", 1)
+    limit = None if max_items is None else check_at_least(max_items, "max_items", 0)
+    micro = None if micro_batches is None else check_at_least(micro_batches, "micro_batches", 1)
     equal = flag(equal_counts, "equal_counts")
     sizes = Structure.of_lengths(lengths_given(lengths)).lengths
     costs = costs_of(sizes, cost)
@@ -143,27 +143,27 @@ def _micro_batches(task: Task, ranks: int, wanted: int | None) -> tuple[Array, f
     """The micro-batch of each sequence, the bound, and how many micro-batches a rank has."""
     n = task.costs.size
 
-    def tried(count: int) -> tuple[Array, float] | None:
+    def try_count(count: int) -> tuple[Array, float] | None:
         if n < ranks * count:
             raise EMPTY(f"{n} sequences leave some of {ranks} x {count} micro-batches empty")
         of, bound = divide(task, ranks * count)
         return None if of is None else (of, bound)
 
     if wanted is not None:
-        found = tried(wanted)
+        found = try_count(wanted)
         if found is None:
             raise ARGUMENT(f"no way was found to keep max_items={task.capacity} in {ranks} x {wanted} micro-batches")
         return (*found, wanted)
     if not n:
         raise EMPTY(f"0 sequences leave some of {ranks} x 1 micro-batches empty")
-    low, high = 0, max(1, -(-_packed(task) // ranks))
-    found = tried(high)
+    low, high = 0, max(1, -(-_pack(task) // ranks))
+    found = try_count(high)
     while found is None:  # more room each time, and then as few as do
         low, high = high, min(high + high // 8 + 1, max(n // ranks, high + 1))
-        found = tried(high)
+        found = try_count(high)
     while low and high - low > 1:
         middle = (low + high) // 2
-        less = tried(middle)
+        less = try_count(middle)
         if less is None:
             low = middle
         else:
@@ -171,7 +171,7 @@ def _micro_batches(task: Task, ranks: int, wanted: int | None) -> tuple[Array, f
     return (*found, high)
 
 
-def _packed(task: Task) -> int:
+def _pack(task: Task) -> int:
     """Count the bins that best fit takes; of so few sequences that all ways are searched, those there are at least."""
     if task.costs.size <= FEW:
         return least_bins(task.sizes, task.capacity)
@@ -209,7 +209,7 @@ def _first(of: Array, order: Array, bins: int) -> Array:
 
 def _laid_out(of: Array, order: Array, costs: Array, shape: tuple[int, ...], bound: float) -> Balance:
     """The positions of each part, by the parts of the sequences in falling order."""
-    parts: Array = allocated(NUMPY.zeros, shape, np.int64, of).reshape(-1)
+    parts: Array = allocate(NUMPY.zeros, shape, np.int64, of).reshape(-1)
     at = np.empty_like(of)
     at[order] = of
     positions = group(at, parts)
@@ -217,6 +217,6 @@ def _laid_out(of: Array, order: Array, costs: Array, shape: tuple[int, ...], bou
     bound = min(bound, float(loads.max()))  # which may be rounded otherwise
     inner = Structure.of_lengths(parts)
     if len(shape) == 1:
-        return Balance(Ragged._sealed(positions, inner), loads, bound)
+        return Balance(Ragged._freeze(positions, inner), loads, bound)
     outer = Structure.of_lengths(np.full(shape[0], shape[1], np.int64))
     return Balance(LoD._over(positions, (outer, inner)), loads.reshape(shape), bound)

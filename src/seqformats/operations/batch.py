@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, frozen, library_of
-from ..converters.convert import convert, restored, rows_of
-from ..converters.layouts import at_least
+from ..converters.convert import convert, restore, rows_of
+from ..converters.layouts import check_at_least
 from ..errors import (
     BATCH,
     COUNTS,
@@ -23,7 +23,7 @@ from ..errors import (
     ROWS,
     SLOPE,
     TOGETHER,
-    said,
+    quote,
 )
 from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Integers
@@ -47,7 +47,7 @@ from .annotations import XT, Lengths, T
 from .costs import Cost, check_costs, cost_limit, costs_of_widths
 from .join import check_alike
 from .questions import lengths, lengths_given
-from .select import select, selected
+from .select import select, select_call
 from .trees import joined_trees, split_trees
 
 cut_buckets = kernel("cut_buckets")
@@ -110,14 +110,14 @@ def _join(batches: Sequence[Any]) -> Call[Any]:
     counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
 
-    def parted(dy: Encoding) -> tuple[Encoding, ...]:
+    def split_gradient(dy: Encoding) -> tuple[Encoding, ...]:
         parts = [dy[a:b] for a, b in pairwise(ends)]
-        return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
+        return tuple([restore(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
-    return Call(owns, lambda zs, _: (_joined(zs), parted), given[0].result, each_gradient(given))
+    return Call(owns, lambda zs, _: (_join_parts(zs), split_gradient), given[0].result, each_gradient(given))
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join_parts(parts: Sequence[Any]) -> Any:
     first = parts[0]
     library = library_of(first._sample())
     if first.keeps_levels:
@@ -130,7 +130,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     if not first._in_one_array:
         arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
-    r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
+    r = Ragged._freeze(library.concatenate([rows_of(part) for part in parts]), structure)
     longest = max(
         [structure.longest, *[part._form()[0] for part in parts if first._gapped and type(part) is type(first)]]
     )
@@ -199,7 +199,7 @@ def _split_with_pullback(x: Any, sizes: Integers) -> tuple[Any, Pullback]:
         if len(dys) != len(shapes):
             raise SLOPE(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
-        dx = restored(_joined(given), shape) if given else own
+        dx = restore(_join_parts(given), shape) if given else own
         return dx if gradient is None else gradient(dx)
 
     return parts, pullback
@@ -242,11 +242,11 @@ def reorder(x: XT, permutation: Integers) -> Call[XT]:
     """
     if not isinstance(x, Encoding) and is_tree(x):
         columns = each_column(
-            x, lambda n: _permutation(permutation, n), lambda c, order: selected(rows_or_batch(c), order)
+            x, lambda n: _permutation(permutation, n), lambda c, order: select_call(rows_or_batch(c), order)
         )
         return cast(Call[XT], columns)
     batch = rows_or_batch(x)
-    return selected(batch, _permutation(permutation, len(batch.own)))
+    return select_call(batch, _permutation(permutation, len(batch.own)))
 
 
 def _permutation(given: object, n: int) -> Array:
@@ -305,7 +305,7 @@ def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
     if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
         x._look()
         structure = Structure.of_lengths(x.lengths.copy())
-        return cast(T, Padded._sealed(x.data, structure, *x._form())), order  # its columns are in that order
+        return cast(T, Padded._freeze(x.data, structure, *x._form())), order  # its columns are in that order
     return reorder(x, order), order
 
 
@@ -313,14 +313,14 @@ def _column_by(x: Any, by: object) -> Any:
     """The batch whose lengths are sorted by."""
     if isinstance(x, Encoding) or not is_tree(x):
         if by is not None:
-            raise BATCH(f"by={said(by)} names a column, but {registry.label(type(x))} is no tree of columns")
+            raise BATCH(f"by={quote(by)} names a column, but {registry.label(type(x))} is no tree of columns")
         return x
     tree = columns_of(x)
     check_batches(tree, "sort_by_length needs")
     found = [k for k in tree.batches() if by is None or _names(by, tree.paths[k])]
     if not found:
         raise BATCH(
-            f"by={said(by)} is no batch among the columns; those are: "
+            f"by={quote(by)} is no batch among the columns; those are: "
             + ", ".join([name_of(tree.paths[k]) for k in tree.batches()])
         )
     return tree.columns[found[0]]
@@ -434,13 +434,13 @@ def buckets(
     [[1], [3], [2, 0, 4]]
     """
     if not isinstance(padded, (bool, np.bool_)):
-        raise KIND(f"padded must be True or False, not {said(padded)}")
-    step = at_least(multiple_of, "multiple_of", 1)
+        raise KIND(f"padded must be True or False, not {quote(padded)}")
+    step = check_at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
         raise TOGETHER(f"multiple_of={step} is about padding, and with padded=False there is none")
     structure, limit = _fitting(lengths, max_items, "max_items", step)
     order, n = structure.order, structure.n
-    most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
+    most = n if max_sequences is None else check_at_least(max_sequences, "max_sequences", 1)
     highest = cost_limit(cost, max_cost)
     costs: Array = np.empty(0)
     if max_cost is not None:
@@ -451,12 +451,12 @@ def buckets(
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n), highest)
     found = cut_buckets.run(order.lengths, costs, *numbers, counts)
-    return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
+    return Ragged._freeze(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
 def _fitting(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Structure, int]:
     """The lengths, and the limit that they keep, rounded up to a multiple of `step`."""
-    limit = at_least(limit, what, 0)
+    limit = check_at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))
     wide = -(-structure.longest // step) * step
     if wide > limit:

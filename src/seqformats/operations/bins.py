@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import SUMS_IN, differentiable
 from ..converters.convert import convert, rows_of
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
 from ..errors import BEYOND, DTYPE, NO_GRADIENT, SHAPE, WHOLE
 from ..formats import Encoding, Ragged
@@ -19,7 +19,7 @@ from ..gradients.operation import Call, Operand, Pullback, brought_beside, linea
 from ..launch.kernel import Work, kernel
 from .annotations import Batch, Reduced, Weights
 from .companions import check_beside, check_same_lengths, data_beside
-from .over import in_one_array, name_of, rows_like, settled
+from .over import in_one_array, name_of, rows_like, settle
 from .reduction import operand_of_reduction, over_levels, rows_or_data
 
 count_bins, take_bins = kernel("count_bins"), kernel("take_bins")
@@ -88,7 +88,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     """Make the `Call` of `bincount`."""
     found = operand_of_reduction(x)
     own = found.own
-    width = at_least(size, "size", 0)
+    width = check_at_least(size, "size", 0)
     if own.item_shape not in ((), (1,)):
         raise SHAPE(f"x must have one number an item, item shape () or (1,), but has {own.item_shape}")
     name = name_of(own)
@@ -133,7 +133,7 @@ def _weights(given: Weights, x: Encoding) -> Operand:
         rows = adopt(given, "weights")[1]
         if tuple(rows.shape) != (x._structure.rows,):
             raise SHAPE(f"weights must have one number an item, shape ({x._structure.rows},), not {tuple(rows.shape)}")
-        found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
+        found = Operand(Ragged._freeze(rows, x._structure), None, rows_of)
     else:
         found = operand_beside(given, x._sample())
         check_same_lengths(found.own._structure, x._structure, "weights", "x")
@@ -176,7 +176,7 @@ class _Numbers:
             count_bins.start(library, (self.items, factors), (out, beyond), args, width, structure, work)
         if library.kind(beyond) != "program":
             self._check(to_host(beyond) if width else structure.lengths)
-        return settled(library, library.astype(out, name))
+        return settle(library, library.astype(out, name))
 
     def spread(self, slopes: Array, shape: Encoding, name: str) -> Encoding:
         """Give each item what its bin has, in the encoding of the weights."""
@@ -189,7 +189,7 @@ class _Numbers:
             take_bins.start(library, (self.items, given), (out,), args, self.width, structure, work)
         flat = convert(self.x._with_data(out), Ragged).data
         rows = library.astype(flat, name).reshape((structure.rows, *shape.item_shape))
-        return convert_like(Ragged._sealed(rows, structure), shape)
+        return convert_like(Ragged._freeze(rows, structure), shape)
 
     def _check(self, beyond: Array) -> None:
         """StructureError where sequences have items in no bin."""

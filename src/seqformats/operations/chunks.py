@@ -11,12 +11,12 @@ import numpy as np
 from .. import core
 from ..arrays import Array, Library, frozen, library_of
 from ..arrays.dtypes import HALF, Dtypes, differentiable, means, same, sums, sums_in
-from ..converters.convert import convert, restored, rows_of
-from ..converters.layouts import at_least, one_of
-from ..errors import BATCH, LEVELS, RANGE, UNLIKE, said
+from ..converters.convert import convert, restore, rows_of
+from ..converters.layouts import check_at_least, one_of
+from ..errors import BATCH, LEVELS, RANGE, UNLIKE, quote
 from ..formats import Chunks, Encoding, LoD, Masked, Ragged
 from ..formats.chunks import Origin, origin_of
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_levels
@@ -24,7 +24,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
-from .over import name_of, settled
+from .over import name_of, settle
 
 chunk_counts, chunk_runs = kernel("chunk_counts"), kernel("chunk_runs")
 fold_chunks, spread_chunks = kernel("fold_chunks"), kernel("spread_chunks")
@@ -52,9 +52,9 @@ class _Cuts(NamedTuple):
     fill: object
 
 
-def _chunked(x: Encoding, cuts: _Cuts) -> Chunks:
+def _chunk(x: Encoding, cuts: _Cuts) -> Chunks:
     z = x if x._flat else convert(x, Ragged)
-    source = Source(*z._read()).restricted(cuts.short, cuts.begins)
+    source = Source(*z._read()).restrict(cuts.short, cuts.begins)
     if not cuts.size:
         return Chunks._of(lay_out(source, Ragged).data, cuts.origin)
     padded = lay_out(source, Masked, (cuts.size, "right"), cuts.fill).data
@@ -70,16 +70,16 @@ def _chunked_rule(x: Encoding, cuts: _Cuts) -> tuple[Chunks, Pullback]:
 
     def back(dy: Encoding) -> Any:
         rows = rows_of(dy)
-        found = _folded(rows, origin, sums) if overlap else _put(rows, origin, 0)
-        return restored(Ragged._sealed(found, origin.whole), shape)
+        found = _fold(rows, origin, sums) if overlap else _put(rows, origin, 0)
+        return restore(Ragged._freeze(found, origin.whole), shape)
 
-    return _chunked(x, cuts), lambda dy: linear(back, lambda d: _chunked(d, zeros), dy)
+    return _chunk(x, cuts), lambda dy: linear(back, lambda d: _chunk(d, zeros), dy)
 
 
 def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple[_Cuts]:
-    size, overlap = at_least(size, "size", 1), at_least(overlap, "overlap", 0)
+    size, overlap = check_at_least(size, "size", 1), check_at_least(overlap, "overlap", 0)
     if overlap >= size:
-        raise RANGE(f"overlap must be less than size, {said(size)}, but is {said(overlap)}")
+        raise RANGE(f"overlap must be less than size, {quote(size)}, but is {quote(overlap)}")
     one_of(last, "last", LAST)
     if type(fill) is not int or fill != 0:  # is checked where nothing is filled, too
         library_of(x._sample()).item(fill, x.dtype, x.item_shape)
@@ -95,7 +95,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
     return (_Cuts(origin, short, table[k:], size if pads else 0, fill),)
 
 
-CHUNK = Operation(_chunked, _chunked_rule, check=_cut, read=_operand)
+CHUNK = Operation(_chunk, _chunked_rule, check=_cut, read=_operand)
 
 
 @by_level(keeps=False, kinds=())
@@ -174,14 +174,14 @@ def chunk(
 # --- and back --------------------------------------------------------------------------------------------------------
 
 
-def _unchunked(y: Encoding, origin: Origin, how: str) -> LoD:
+def _unchunk(y: Encoding, origin: Origin, how: str) -> LoD:
     rows = rows_of(y)
     if how == "mean":
-        return _over(_folded(rows, origin, means), origin)
-    return _over(_largest(rows, origin)[0] if how == "max" else _put(rows, origin, int(how == "last")), origin)
+        return _wrap_rows(_fold(rows, origin, means), origin)
+    return _wrap_rows(_largest(rows, origin)[0] if how == "max" else _put(rows, origin, int(how == "last")), origin)
 
 
-def _over(rows: Array, origin: Origin) -> LoD:
+def _wrap_rows(rows: Array, origin: Origin) -> LoD:
     """Rows of the sequences themselves."""
     return LoD._over(rows, (*origin.levels[:-2], origin.whole))
 
@@ -192,25 +192,27 @@ def _unchunked_rule(y: Encoding, origin: Origin, how: str) -> tuple[LoD, Pullbac
         differentiable(name_of(y), f"the {how} of several chunks")
     if how == "max":
         values, places = _largest(rows_of(y), origin, keep=True)
-        found = _over(values, origin)
+        found = _wrap_rows(values, origin)
     else:
-        found = _unchunked(y, origin, how)
+        found = _unchunk(y, origin, how)
 
     def forward(z: Encoding) -> LoD:
-        return _unchunked(z, origin, how) if places is None else _over(_chosen(rows_of(z), places, origin, 0), origin)
+        return (
+            _unchunk(z, origin, how) if places is None else _wrap_rows(_choose(rows_of(z), places, origin, 0), origin)
+        )
 
     def back(dy: Encoding) -> Any:
         rows = rows_of(dy)
         if places is not None:
-            rows = _chosen(rows, places, origin, 1)
+            rows = _choose(rows, places, origin, 1)
         else:
-            rows = _spread(rows, origin) if how == "mean" else _taken(rows, origin, int(how == "last"))
-        return restored(Ragged._sealed(rows, origin.levels[-1]), shape)
+            rows = _spread(rows, origin) if how == "mean" else _take(rows, origin, int(how == "last"))
+        return restore(Ragged._freeze(rows, origin.levels[-1]), shape)
 
     return found, lambda dy: linear(back, forward, dy)
 
 
-def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
+def _find_origin(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     """Find what the chunks are of."""
     one_of(how, "how", WAYS)
     origin = origin_of(y if like is None else like)
@@ -220,8 +222,8 @@ def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     items = origin.levels[-1]
     if not y._structure.same_lengths(items):
         raise UNLIKE(
-            f"y has {y._structure.n} sequences of lengths {shown(y._structure.lengths)}, but there are {items.n} "
-            f"chunks of lengths {shown(items.lengths)}"
+            f"y has {y._structure.n} sequences of lengths {abridge(y._structure.lengths)}, but there are {items.n} "
+            f"chunks of lengths {abridge(items.lengths)}"
         )
     if len(y._levels) > 1 and not same_levels(y._levels, origin.levels):
         raise LEVELS("y has other outer levels than the chunks")
@@ -232,7 +234,7 @@ def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     return origin, how
 
 
-UNCHUNK = Operation(_unchunked, _unchunked_rule, check=_known, read=_operand)
+UNCHUNK = Operation(_unchunk, _unchunked_rule, check=_find_origin, read=_operand)
 
 
 @UNCHUNK.of
@@ -306,25 +308,25 @@ def _holders(origin: Origin, last: int) -> tuple[Structure, Array, Array]:
 def _put(rows: Array, origin: Origin, last: int) -> Array:
     """Put the first (last) chunk of every item back, zeros where it has none."""
     runs, to, come = _holders(origin, last)
-    return _moved(rows, runs, (come, to), origin.whole.rows)
+    return _move(rows, runs, (come, to), origin.whole.rows)
 
 
-def _taken(rows: Array, origin: Origin, last: int) -> Array:
+def _take(rows: Array, origin: Origin, last: int) -> Array:
     """The way back."""
     runs, to, come = _holders(origin, last)
-    return _moved(rows, runs, (to, come), origin.levels[-1].rows)
+    return _move(rows, runs, (to, come), origin.levels[-1].rows)
 
 
-def _moved(rows: Array, runs: Structure, places: tuple[Array, Array], count: int) -> Array:
+def _move(rows: Array, runs: Structure, places: tuple[Array, Array], count: int) -> Array:
     """Runs from the first of two places to the second, in a new array of zeros."""
     come, to = (frozen(place) for place in places)
-    source = Source(library_of(rows), rows, runs.flat, runs, rows, tuple(rows.shape[1:])).restricted(runs, come)
+    source = Source(library_of(rows), rows, runs.flat, runs, rows, tuple(rows.shape[1:])).restrict(runs, come)
     out = source.empty(count, zeros=runs.rows < count)
     put_rows(source, out, to)
     return out
 
 
-def _folded(rows: Array, origin: Origin, dtypes: Callable[[str], Dtypes]) -> Array:
+def _fold(rows: Array, origin: Origin, dtypes: Callable[[str], Dtypes]) -> Array:
     """The sums, or the means, of what the chunks of every item have."""
     library = library_of(rows)
     taken, made, result = dtypes(library.dtype_name(rows.dtype))
@@ -335,7 +337,7 @@ def _folded(rows: Array, origin: Origin, dtypes: Callable[[str], Dtypes]) -> Arr
     if width and runs.n:
         args = (runs.offsets, *cover, int(dtypes is means))
         fold_chunks.start(library, (data,), (out,), args, width, runs)
-    return settled(library, library.astype(out, result))
+    return settle(library, library.astype(out, result))
 
 
 def _spread(rows: Array, origin: Origin) -> Array:
@@ -374,7 +376,7 @@ def _largest(rows: Array, origin: Origin, keep: bool = False) -> tuple[Array, Ar
     return library.astype(out, result), places
 
 
-def _chosen(rows: Array, places: Array, origin: Origin, back: int) -> Array:
+def _choose(rows: Array, places: Array, origin: Origin, back: int) -> Array:
     """From chunks to sequences, what is at these places, or, where `back` is 1, back to them."""
     library = library_of(rows)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])

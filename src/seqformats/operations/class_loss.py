@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, in_floats
-from ..converters.convert import convert, relaid, restored, rows_of, without_padding
+from ..converters.convert import convert, relaid, restore, rows_of, without_padding
 from ..errors import INDEX, SHAPE
 from ..formats import Encoding, Ragged
-from ..formats.leaves import calculated, without_data
+from ..formats.leaves import calculate, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
@@ -20,7 +20,7 @@ from .choices import Ignored
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import over_levels, rows_or_data
-from .spread import spread, summed
+from .spread import spread, sum_items
 
 check_targets = kernel("check_targets")
 class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_back")
@@ -81,14 +81,14 @@ class ClassLoss(NamedTuple):
         """The result, of the losses of items."""
         if self.each == ITEM:
             return self.shape._with_data(self.given(losses.data))
-        y = summed(losses)
+        y = sum_items(losses)
         if self.each == SEQUENCE:
             return over_levels(self.given(y), self.shape)
         return self.given(self.total(y))
 
     def total(self, sums: Array) -> Array:
         """The sum of those of all sequences, an array without an axis."""
-        reshaped: Array = summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
+        reshaped: Array = sum_items(Ragged._freeze(sums, _one_sequence(self.at._structure.n))).reshape(())
         return reshaped
 
     def with_pullback(self, x: Encoding) -> tuple[Any, Pullback]:
@@ -121,7 +121,7 @@ class ClassLoss(NamedTuple):
         z = x if x._in_one_array else convert(x, Ragged)
         library, scores = self.library, z.data
         if not self.at.rows:
-            return restored(z._with_data(scores * 0), self.shape)
+            return restore(z._with_data(scores * 0), self.shape)
         kept = self.given(self.losses(self.at._with_data(library.alias(scores)))[2])
         if self.ignored.there:  # no infinity may come from items without a loss, since that times 0 is NaN
             counts = (self.targets != self.ignored.target)[..., None]
@@ -140,7 +140,7 @@ class ClassLoss(NamedTuple):
             weights = spread(rows_or_data(dy) * scale, without_data(self.at)).data
         else:
             weights = dy * scale[0]
-        return restored(without_padding(self.at._with_data(slopes * weights[..., None])), self.shape)
+        return restore(without_padding(self.at._with_data(slopes * weights[..., None])), self.shape)
 
 
 @functools.lru_cache(maxsize=64)
@@ -200,7 +200,7 @@ def counts_of(right: Encoding, classes: int, ignored: Ignored) -> Array:
     if library.functional and library.wants_grad((right.data,)):
         if not ignored.there:
             return structure.lengths
-        kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored.target, "int32")))
+        kept: Array = calculate(sum_items, right._with_data(library.astype(right.data != ignored.target, "int32")))
         return kept
     out = scratch(library, (structure.n,), "int64", right.data)
     check_targets.start(library, (right.data,), (out,), (right._layout(), classes, *ignored), 1, structure)

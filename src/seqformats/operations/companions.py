@@ -12,16 +12,16 @@ import numpy as np
 from .. import core
 from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, SUMS_IN
-from ..converters.convert import relaid, restored, rows_of
-from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, said
+from ..converters.convert import relaid, restore, rows_of
+from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, quote
 from ..formats import Encoding, Ragged
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, operand, operand_beside
 from .options import number
 from .over import in_one_array, name_of
-from .spread import summed
+from .spread import sum_items
 
 Scalar = (int, float, np.number)
 NO_MARKS = frozen(np.zeros(0, np.uint8))
@@ -61,7 +61,7 @@ def one_sequence(n: int) -> Structure:
 
 def total_of(rows: Array) -> Array:
     """``(1, *item)``: the sum of all rows of an array, in the order of `reduce_sum`."""
-    return summed(Ragged._sealed(rows, one_sequence(int(rows.shape[0]))))
+    return sum_items(Ragged._freeze(rows, one_sequence(int(rows.shape[0]))))
 
 
 def is_number(value: object) -> bool:
@@ -69,14 +69,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, Scalar) and not isinstance(value, (bool, np.bool_))
 
 
-def listed(given: Any, what: str) -> Any:
+def read_list(given: Any, what: str) -> Any:
     """A list of numbers, bools or strings as an array; all else as it is."""
     if not isinstance(given, (list, tuple)):
         return given
     try:
         return np.asarray(given)
     except Exception as error:  # what an element says of itself
-        raise KIND(f"{what} must be an array, or a list of numbers, not {said(given)}: {error}") from None
+        raise KIND(f"{what} must be an array, or a list of numbers, not {quote(given)}: {error}") from None
 
 
 # --- other batches ----------------------------------------------------------------------------------------------------
@@ -87,7 +87,9 @@ def check_same_lengths(found: Structure, wanted: Structure, what: str, other: st
     if found.n != wanted.n:
         raise COUNTS(f"{what} has {found.n} sequences, but {other} has {wanted.n}")
     if not found.same_lengths(wanted):
-        raise UNLIKE(f"{what} has sequences of lengths {shown(found.lengths)}, but {other} has {shown(wanted.lengths)}")
+        raise UNLIKE(
+            f"{what} has sequences of lengths {abridge(found.lengths)}, but {other} has {abridge(wanted.lengths)}"
+        )
 
 
 def check_beside(given: Array, x: Encoding, what: str, other: str) -> None:
@@ -138,7 +140,7 @@ def data_beside(own: Encoding, at: Encoding, name: str) -> Array:
 
 def laid_back(dx: Encoding, own: Encoding) -> Encoding:
     """A gradient whose padding is zero as the batch that it belongs to."""
-    return restored(dx, own) if own.keeps_levels else relaid(dx, own)
+    return restore(dx, own) if own.keeps_levels else relaid(dx, own)
 
 
 def constant(what: str, *given: object) -> None:
@@ -167,7 +169,7 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
         if tuple(rows.shape) not in ((structure.rows,), (structure.rows, 1)):
             raise SHAPE(f"{what} must have one bool an item, shape ({structure.rows},), not {tuple(rows.shape)}")
         name, flat = library.dtype_name(rows.dtype), rows.reshape(-1)
-        own: Encoding = Ragged._sealed(flat, structure)
+        own: Encoding = Ragged._freeze(flat, structure)
     else:
         own = operand_beside(given, sample).own
         if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
@@ -177,14 +179,14 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
         if not structure.rows and not isinstance(given, Encoding):
             return NO_MARKS  # lists without items have no dtype
         if own.item_shape:
-            own = Ragged._sealed(rows_of(own).reshape(-1), structure)
+            own = Ragged._freeze(rows_of(own).reshape(-1), structure)
     if name != "bool":
         raise DTYPE(f"{what} must hold bools, not {name}; give x != 0, or another comparison")
     if not structure.rows:
         return NO_MARKS
     beside = library_of(sample)
     if library is not beside or (library is not NUMPY and own.device != x.device):
-        own = Ragged._sealed(beside.from_host(to_host(rows_of(own)), sample), structure)
+        own = Ragged._freeze(beside.from_host(to_host(rows_of(own)), sample), structure)
     laid: Array = in_one_array(relaid(own if own._in_one_array else in_one_array(own), at)).data
     return laid
 
@@ -199,7 +201,7 @@ def marks_where(given: Any, rows: Any) -> Operand:
     return found._replace(own=own._with([theirs.from_host(to_host(leaf), rows) for leaf in own._leaves()]))
 
 
-def kept(marks: Array) -> Array:
+def copy_marks(marks: Array) -> Array:
     """Copy marks for a pullback, since the caller may write others before it is called."""
     return marks if marks is NO_MARKS else library_of(marks).copy(marks)
 
@@ -213,8 +215,8 @@ def numbers_of(given: object, x: Encoding, what: str) -> Array:
         return np.array([number(given, what)])
     n = x._structure.n
     if not is_array(given) and not isinstance(given, (list, tuple)):
-        raise KIND(f"{what} must be a number, or an array ({n},) with one a sequence, not {said(given)}")
-    library, rows = adopt(listed(given, what), what)
+        raise KIND(f"{what} must be a number, or an array ({n},) with one a sequence, not {quote(given)}")
+    library, rows = adopt(read_list(given, what), what)
     if tuple(rows.shape) not in ((), (n,)):
         raise COUNTS(f"{what} must be a number, or have shape ({n},), one a sequence, not {tuple(rows.shape)}")
     if not library.dtype_name(rows.dtype).startswith(("float", "bfloat", "int", "uint")):
@@ -231,7 +233,7 @@ def rows_beside(given: Any, x: Encoding, what: str) -> Array:
     """An array ``(n,)`` of real numbers, one a sequence of `x`, of its library."""
     n = x._structure.n
     if not is_array(given):
-        raise KIND(f"{what} has a number a sequence, so it must be an array ({n},), not {said(given)}")
+        raise KIND(f"{what} has a number a sequence, so it must be an array ({n},), not {quote(given)}")
     library, rows = adopt(given, what)
     if tuple(rows.shape) != (n,):
         raise COUNTS(f"{what} must have shape ({n},), one number a sequence, not {tuple(rows.shape)}")
@@ -246,7 +248,7 @@ def rows_beside(given: Any, x: Encoding, what: str) -> Array:
 def settled_like(library: Library, out: Array, name: str) -> Array:
     """Give what a kernel has written the dtype of the result."""
     found = library.astype(out, name)
-    return library.settled(found) if library.functional else found
+    return library.settle(found) if library.functional else found
 
 
 def in_kind(result: Callable[[Any], Any] | None) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LONG, RANGE, RESULT, TOGETHER, said
+from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LONG, RANGE, RESULT, TOGETHER, quote
 from ..formats.annotations import Shaped
 from ..launch.kernel import kernel
 from .options import number
@@ -47,7 +47,7 @@ def costs_of(lengths: Array, cost: Cost | None) -> Array:
     else:
         raise KIND(
             f"cost must be a tuple of coefficients, a function of lengths or an array of a number a sequence, "
-            f"not {said(cost)}"
+            f"not {quote(cost)}"
         )
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
@@ -59,7 +59,7 @@ def costs_of(lengths: Array, cost: Cost | None) -> Array:
 def _polynomial(lengths: Array, cost: tuple[Any, ...]) -> Array:
     """Costs by the coefficients of the length, of its square, and of 1."""
     if len(cost) not in (2, 3):
-        raise KIND(f"a tuple as cost has two or three coefficients, of L, L * L and 1, not {said(cost)}")
+        raise KIND(f"a tuple as cost has two or three coefficients, of L, L * L and 1, not {quote(cost)}")
     linear, square, constant = (*[number(part, "a coefficient of cost") for part in cost], 0.0)[:3]
     known = lengths.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # which is said of the sequence
@@ -109,7 +109,7 @@ def cost_limit(cost: Cost | None, max_cost: object) -> float:
         return math.inf
     limit = number(max_cost, "max_cost")
     if not limit >= 0:
-        raise RANGE(f"max_cost must be at least 0, not {said(max_cost)}")
+        raise RANGE(f"max_cost must be at least 0, not {quote(max_cost)}")
     return limit
 
 

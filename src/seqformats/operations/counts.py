@@ -14,12 +14,12 @@ from ..formats.overlapping import apart
 from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
 from .ordering import in_order, wants_order
-from .over import Calculation, borrowed, in_one_array, settled
+from .over import Calculation, allocate_workspace, in_one_array, settle
 from .reduction import ONE, ZERO, Reduction
 from .spread import extreme_pullback
 
 
-def _counted(made: str) -> Callable[[str], Dtypes]:
+def _count(made: str) -> Callable[[str], Dtypes]:
     """Any numbers; what comes of them has the dtype `made`."""
 
     def dtypes(name: str) -> Dtypes:
@@ -30,9 +30,9 @@ def _counted(made: str) -> Callable[[str], Dtypes]:
     return dtypes
 
 
-COUNT = Reduction("count", Calculation("count_rows", _counted("int64"), 0))
-ANY = Reduction("any", Calculation("count_rows", _counted("bool"), 1))
-ALL = Reduction("all", Calculation("count_rows", _counted("bool"), 2), default=ONE)
+COUNT = Reduction("count", Calculation("count_rows", _count("int64"), 0))
+ANY = Reduction("any", Calculation("count_rows", _count("bool"), 1))
+ALL = Reduction("all", Calculation("count_rows", _count("bool"), 2), default=ONE)
 
 
 def _different(name: str) -> Dtypes:
@@ -58,11 +58,11 @@ class Alike(Calculation):
                 data, _ = in_order(x, places=False)
             if cast is not None:
                 data = library.astype(data, cast)
-            items = borrowed(library, structure, width, data)
+            items = allocate_workspace(library, structure, width, data)
             self.kernel.start(
                 library, (data,), (out, items), (x._layout(), *self.numbers, int(first)), width, structure
             )
-        return settled(library, out if back is None or not finish else library.astype(out, back))
+        return settle(library, out if back is None or not finish else library.astype(out, back))
 
 
 NUNIQUE = Reduction("nunique", Alike("alike_rows", _different, 0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import core
 from ..arrays.dtypes import INTEGERS, differentiable, sums_in
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, LEVELS, MEMORY
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.bare import is_list
@@ -23,9 +23,9 @@ from ..launch.kernel import kernel
 from ..limits import check_room
 from .annotations import Batch
 from .over import name_of
-from .pick import moved
+from .pick import move
 from .select import sum_of_copies
-from .spread import summed
+from .spread import sum_items
 
 pair_lengths, pair_rows = kernel("pair_lengths"), kernel("pair_rows")
 
@@ -84,11 +84,11 @@ def cross(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[Pairs]:  # noqa
             f"the pairs of x have {len(owns[0])} sequences on their outermost level, but those of y {len(owns[1])}; "
             "give both the same outer levels, or none, as sf.convert(x, sf.Ragged) has"
         )
-    paired = _paired(a, b)
+    paired = _pair(a, b)
 
     def forward(zs: tuple[Encoding, Encoding]) -> Pairs:
-        outer = moved(pair_rows, zs[0], paired, b.lengths, 0)
-        return pair(outer, moved(pair_rows, zs[1], paired, a.lengths, 1))
+        outer = move(pair_rows, zs[0], paired, b.lengths, 0)
+        return pair(outer, move(pair_rows, zs[1], paired, a.lengths, 1))
 
     def rule(zs: tuple[Encoding, Encoding], wanted: bool) -> tuple[Pairs, Pullback | None]:
         if not wanted:
@@ -113,7 +113,7 @@ def cross(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[Pairs]:  # noqa
     return Call(owns, rule, None if as_they_are else result, each_gradient(batches))
 
 
-def _paired(a: Structure, b: Structure) -> Structure:
+def _pair(a: Structure, b: Structure) -> Structure:
     """Make the structure of the pairs."""
     paired: Structure | None = core.structured(pair_lengths.run, a.n, 0, a.lengths, b.lengths)[0]
     if paired is None:
@@ -130,10 +130,10 @@ def _way_back(zs: tuple[Encoding, Encoding]) -> Callable[[Pairs], tuple[Any, Any
     times = Structure.of_lengths(a.lengths.copy())
 
     def back(dy: Pairs) -> tuple[Any, Any]:
-        outer = summed(Ragged._sealed(rows_of(dy.one), each))
+        outer = sum_items(Ragged._freeze(rows_of(dy.one), each))
         inner = sum_of_copies(rows_of(dy.two), times, each, b)
         sums = zip((outer, inner), (a, b), shapes, strict=True)
-        dx, dz = [restored(Ragged._sealed(data, structure), shape) for data, structure, shape in sums]
+        dx, dz = [restore(Ragged._freeze(data, structure), shape) for data, structure, shape in sums]
         return dx, dz
 
     return back

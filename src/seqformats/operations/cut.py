@@ -10,7 +10,7 @@ import numpy as np
 from .. import core
 from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
-from ..converters.layouts import at_least, one_of
+from ..converters.layouts import check_at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
@@ -20,7 +20,7 @@ from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence
-from .runs import Parts, Picks, Runs, rule_of_parts, taken
+from .runs import Parts, Picks, Runs, rule_of_parts, take
 
 cut_runs, cut_places = kernel("cut_runs"), kernel("cut_places")
 share_lengths, shift_rows = kernel("share_lengths"), kernel("shift_rows")
@@ -31,7 +31,7 @@ SIDES = ("right", "left", "middle")
 STRATEGIES = ("longest_first", "only_first", "only_second")
 
 
-def _bound(value: Counts | None, n: int, what: str) -> Bound:
+def _clip(value: Counts | None, n: int, what: str) -> Bound:
     """Clip a number as Python does."""
     if value is None or (type(value) is int and -MOST <= value <= MOST):
         return value
@@ -66,13 +66,13 @@ def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Par
 
 def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) -> tuple[Parts]:
     n = x._structure.n
-    by = _bound(step, n, "step")
+    by = _clip(step, n, "step")
     if by is None:
         raise WHOLE("step must be an integer, or one for each sequence, not None")
-    return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
+    return (_parts(x, _clip(start, n, "start"), _clip(stop, n, "stop"), by),)
 
 
-CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
+CUT = Operation(take, rule_of_parts, check=_cuts, by_column=True)
 
 
 @by_level(keeps=False)
@@ -134,10 +134,10 @@ def cut(
 # --- to a length -----------------------------------------------------------------------------------------------------
 
 
-def _most(value: Counts, n: int) -> int | Array:
+def _limit_lengths(value: Counts, n: int) -> int | Array:
     """Return the greatest lengths, for all sequences or for each."""
     if isinstance(value, (int, np.integer)):
-        return at_least(value, "most", 0)
+        return check_at_least(value, "most", 0)
     most = per_sequence(value, n, "most")
     if (most < 0).any():
         i = int((most < 0).argmax())
@@ -147,10 +147,10 @@ def _most(value: Counts, n: int) -> int | Array:
 
 def _truncations(x: Encoding, most: Counts, side: str) -> tuple[Parts]:
     one_of(side, "side", SIDES)
-    return (_shortened(x, _most(most, x._structure.n), side),)
+    return (_shorten(x, _limit_lengths(most, x._structure.n), side),)
 
 
-def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
+def _shorten(x: Encoding, most: int | Array, side: str) -> Parts:
     """Take at most so many items of every sequence, the others cut off on this side."""
     if side == "right":
         return _parts(x, None, most)
@@ -169,7 +169,7 @@ def _without_middle(structure: Structure, kept: Structure) -> Runs:
     return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
 
 
-TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
+TRUNCATE = Operation(take, rule_of_parts, check=_truncations, by_column=True)
 
 
 @by_level(keeps=False)
@@ -291,8 +291,8 @@ def truncate_pair(
         raise COUNTS(f"a has {one.n} sequences, but b has {two.n}")
     one_of(strategy, "strategy", STRATEGIES)
     one_of(side, "side", SIDES)
-    limit = _most(most, one.n)
-    parts = [_shared(own, other, limit, strategy, side, k) for k, own, other in ((0, one, two), (1, two, one))]
+    limit = _limit_lengths(most, one.n)
+    parts = [_share(own, other, limit, strategy, side, k) for k, own, other in ((0, one, two), (1, two, one))]
 
     def rule(zs: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
         pairs = [rule_of_parts(z, part) for z, part in zip(zs, parts, strict=True)]
@@ -306,7 +306,7 @@ def truncate_pair(
     return Call(owns, rule, result, each_gradient(batches))
 
 
-def _shared(own: Structure, other: Structure, most: int | Array, strategy: str, side: str, second: int) -> Runs:
+def _share(own: Structure, other: Structure, most: int | Array, strategy: str, side: str, second: int) -> Runs:
     """Return the number of items kept of one of two: the first, or the `second`."""
     limits = np.array([most]) if isinstance(most, int) else most
     cut = 0 if strategy == "longest_first" else 1 + ((strategy == "only_first") == second)
@@ -353,7 +353,7 @@ def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding
 def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]:
     """Return the distances of a shift, for all sequences or for each; none above the longest length."""
     structure = x._structure
-    far, steps = structure.longest, _bound(by, structure.n, "by")
+    far, steps = structure.longest, _clip(by, structure.n, "by")
     if steps is None:
         raise WHOLE("by must be an integer, or one for each sequence, not None")
     steps = np.array([min(max(steps, -far), far)]) if type(steps) is int else np.minimum(np.maximum(steps, -far), far)

@@ -20,7 +20,7 @@ from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
 from .choices import Strips
-from .over import name_of, scratch, settled
+from .over import name_of, scratch, settle
 from .reduction import operand_of_reduction, over_levels
 from .texts import in_numbers
 
@@ -115,7 +115,7 @@ def levenshtein(x: Batch, y: Batch, *, level: int = INNERMOST) -> Reduced:
     out = library.empty((own._structure.n,), library.dtype("int64"), items)
     longest = max(one._structure.longest, two._structure.longest)
     pair.start(count_edits, out, TABLE + 3 * longest if pair.here else FOURS + longest)
-    out = settled(library, out)
+    out = settle(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
 

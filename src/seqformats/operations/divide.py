@@ -66,7 +66,7 @@ def divide(task: Task, bins: int) -> tuple[Array, float]:
     if not n:
         return np.zeros(0, np.int64), 0.0
     few = n * bins <= SMALL
-    bound = least(task, bins)
+    bound = bound_cost(task, bins)
     enough = bound * (1 + next((share for size, share in NEAR if n * bins <= size), FAR))
     best: tuple[float, Array] | None = None
     for of in _beginnings(task, bins, few):
@@ -87,7 +87,7 @@ def divide(task: Task, bins: int) -> tuple[Array, float]:
     return (None if best is None else best[1]), bound  # type: ignore[return-value]
 
 
-def least(task: Task, bins: int) -> float:
+def bound_cost(task: Task, bins: int) -> float:
     """Bound the costliest bin from below by the mean; and of the k * bins + 1 costliest sequences k + 1 share a bin.
 
     With equal counts there are others beside the costliest sequence, at least the cheapest.
@@ -142,17 +142,17 @@ def _deal(task: Task, bins: int) -> Array | None:
     paid = int(np.searchsorted(-costs, 0.0))
     if not task.sizes.size:
         entries = _Bundles(paid, bins)
-        of = entries.each(_dealt(entries.sums(costs[:paid]), task.sizes, np.zeros(bins), room, left))
+        of = entries.each(_deal_out(entries.sums(costs[:paid]), task.sizes, np.zeros(bins), room, left))
     else:
-        of = _dealt(costs[:paid], task.sizes[:paid], np.zeros(bins), room, left)
+        of = _deal_out(costs[:paid], task.sizes[:paid], np.zeros(bins), room, left)
     if of is None or paid == n:
         return of
     counts = np.bincount(of, minlength=bins).astype(np.float64)
-    rest = _dealt(np.ones(n - paid), task.sizes[paid:], counts, room, left)
+    rest = _deal_out(np.ones(n - paid), task.sizes[paid:], counts, room, left)
     return None if rest is None else np.concatenate([of, rest])
 
 
-def _dealt(costs: Array, sizes: Array, loads: Array, room: Array, left: Array) -> Array | None:
+def _deal_out(costs: Array, sizes: Array, loads: Array, room: Array, left: Array) -> Array | None:
     of, bins = np.empty(costs.size, np.int64), loads.size
     heaps = np.empty(2 * bins, np.int64)
     heaps[:bins] = np.argsort(loads, kind="stable")
@@ -291,7 +291,7 @@ def _improve(task: Task, bins: int, of: Array, enough: float, few: bool) -> floa
     movable = np.arange(of.size) if few else None
     full = True
     while full and loads.max() > enough:
-        chosen = _chosen(of, bins) if movable is None else movable
+        chosen = _choose(of, bins) if movable is None else movable
         longest = int(np.bincount(of[chosen], minlength=bins).max())
         width = longest + max(20, longest // 4)  # of two lists up to 12 places may change at once
         counts = np.bincount(of, minlength=bins)
@@ -304,7 +304,7 @@ def _improve(task: Task, bins: int, of: Array, enough: float, few: bool) -> floa
     return float(loads.max())
 
 
-def _chosen(of: Array, bins: int) -> Array:
+def _choose(of: Array, bins: int) -> Array:
     """Choose which of many sequences may be moved: the cheapest, and some between all others, but few of each bin."""
     n = of.size
     few = LISTED * bins

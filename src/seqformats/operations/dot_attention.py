@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arrays import Array, adopt, frozen, library_of
 from ..arrays.dtypes import HALF
-from ..converters.layouts import at_least
-from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, said
+from ..converters.layouts import check_at_least
+from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
 from ..formats import Encoding
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.structure import same_levels
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, each_gradient, operands_of
@@ -143,11 +143,11 @@ def attention(
     own: Any = tuple([each.own for each in operands])
     name = _check(*own)
     if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {said(causal)}")
+        raise KIND(f"causal must be True or False, not {quote(causal)}")
     left, right = _limits(window)
     factor = 1 / math.sqrt(max(own[0].item_shape[-1], 1)) if scale is None else number(scale, "scale")
     if not math.isfinite(factor):
-        raise RANGE(f"scale must be finite, not {said(scale)}")
+        raise RANGE(f"scale must be finite, not {quote(scale)}")
     choices = Choices(factor, left, 0 if causal else right)
     extras: list[Array] = []
     if dropout or not (
@@ -170,7 +170,7 @@ def attention(
 def _with_places(choices: Choices, own: Any, chunk: object, prefix: Any) -> Choices:
     """The options with chunks and prefixes."""
     if chunk is not None:
-        choices = choices._replace(chunk=min(at_least(chunk, "chunk", 1), ALL))
+        choices = choices._replace(chunk=min(check_at_least(chunk, "chunk", 1), ALL))
     if prefix is not None:
         keys = own[1]._structure
         counts = per_sequence(prefix, keys.n, "prefix")
@@ -186,7 +186,7 @@ def _cap(softcap: object) -> float:
         return 0.0
     cap = number(softcap, "softcap")
     if not (math.isfinite(cap) and cap > 0):
-        raise RANGE(f"softcap must be finite and above 0, not {said(softcap)}")
+        raise RANGE(f"softcap must be finite and above 0, not {quote(softcap)}")
     return cap
 
 
@@ -215,7 +215,7 @@ def _extras(own: Any, name: str, bias: object, sinks: object) -> list[Array]:
     q, k = own[:2]
     heads, made = heads_of(q), []
     if bias is not None:
-        x = _beside(q, name, bias, "bias")
+        x = _place_like(q, name, bias, "bias")
         least = (heads, q._structure.longest, k._structure.longest)
         slopes = tuple(x.shape) == (heads,)
         if not slopes and (len(x.shape) != 3 or x.shape[0] != heads or x.shape[1] < least[1] or x.shape[2] < least[2]):
@@ -225,14 +225,14 @@ def _extras(own: Any, name: str, bias: object, sinks: object) -> list[Array]:
             )
         made.append(x)
     if sinks is not None:
-        x = _beside(q, name, sinks, "sinks")
+        x = _place_like(q, name, sinks, "sinks")
         if tuple(x.shape) != (heads,):
             raise SHAPE(f"sinks must have shape (heads,), here ({heads},), not {tuple(x.shape)}")
         made.append(x)
     return made
 
 
-def _beside(q: Encoding, name: str, given: object, what: str) -> Array:
+def _place_like(q: Encoding, name: str, given: object, what: str) -> Array:
     """An array in the library and place of the queries, in their dtype or, of half precision, in float32."""
     library, x = adopt(given, what)
     like = q._sample()
@@ -248,8 +248,8 @@ def _limits(window: object) -> tuple[int, int]:
     """Return the number of keys that a query sees to each side."""
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
-        raise RANGE(f"window must be an integer or a pair (left, right), not {said(window)}")
-    left, right = (ALL if side is None else min(at_least(side, "window", -1), ALL) for side in pair)
+        raise RANGE(f"window must be an integer or a pair (left, right), not {quote(window)}")
+    left, right = (ALL if side is None else min(check_at_least(side, "window", -1), ALL) for side in pair)
     return ALL if left < 0 else left, ALL if right < 0 else right
 
 
@@ -277,7 +277,9 @@ def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
                 f"{x.item_shape}" + ("" if x is q else f" and q {q.item_shape}")
             )
     if not k._structure.same_lengths(v._structure):
-        raise UNLIKE(f"k has sequences of lengths {shown(k._structure.lengths)}, but v {shown(v._structure.lengths)}")
+        raise UNLIKE(
+            f"k has sequences of lengths {abridge(k._structure.lengths)}, but v {abridge(v._structure.lengths)}"
+        )
     if k.item_shape[-1] != q.item_shape[-1]:
         raise SHAPE(f"queries are {q.item_shape[-1]} wide, but keys {k.item_shape[-1]}")
     if k.item_shape[:-1] != v.item_shape[:-1]:

@@ -18,11 +18,11 @@ from .. import hints, registry
 from ..arrays import NUMPY, Array, Library, Shape, adopt, is_array, library_of
 from ..arrays.library import Operand
 from ..converters.convert import as_own, convert, relaid, rows_of
-from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, said
+from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, quote
 from ..formats import Encoding, Ragged
 from ..formats.arithmetic import NUMBERS, fail
 from ..formats.bare import is_column, read_column
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.pairs import Pairs, is_encoding, is_own
 from . import gaps
 from .library import astype
@@ -76,7 +76,7 @@ def operand_of(x: object) -> Operand:
         return as_own(x)
     hint = "; sf.convert(x, sf.Ragged) makes a batch of lists" if isinstance(x, (list, tuple)) else ""
     hint = "; take x.one or x.two" if isinstance(x, Pairs) else hint
-    raise KIND(f"an operand beside a batch is a number, an array or a batch, not {said(x)}{hint}")
+    raise KIND(f"an operand beside a batch is a number, an array or a batch, not {quote(x)}{hint}")
 
 
 def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping[str, object]) -> Any:
@@ -161,7 +161,7 @@ def check_alike(x: Encoding, first: Encoding) -> None:
             raise COUNTS(f"one batch has {other.n} sequences, the other {own.n}")
         if not own.same_lengths(other):
             raise UNLIKE(
-                f"one batch has sequences of lengths {shown(other.lengths)}, the other {shown(own.lengths)}; "
+                f"one batch has sequences of lengths {abridge(other.lengths)}, the other {abridge(own.lengths)}; "
                 "sf.expand_as(rows, x) repeats a row for each item of a sequence, sf.reduce_sum(x) adds items up"
             )
 
@@ -189,7 +189,7 @@ def restore(rows: Array, first: Encoding) -> Any:
     if not first._in_one_array:
         return first._with_data(rows)
     structure = first._structure
-    r = Ragged._sealed(rows, structure)
+    r = Ragged._freeze(rows, structure)
     form = first._form()
     if structure.stable and form == (structure.longest, "right")[: len(form)]:  # as conversions have it by themselves
         return convert(r, type(first))
@@ -241,7 +241,7 @@ def matrix_product(x: Operand, y: Operand) -> Operand:
     if not batch.item_shape or not 1 <= axes <= 2:
         raise SHAPE(
             f"@ is for items with an axis and a matrix or a vector, not for items of shape {batch.item_shape} and "
-            f"{'an array of shape ' + str(tuple(matrix.shape)) if is_array(matrix) else said(matrix)}"
+            f"{'an array of shape ' + str(tuple(matrix.shape)) if is_array(matrix) else quote(matrix)}"
         )
     library = _common_library(batch, (one, two))
     matrix = adopt(matrix, "a matrix")[1]

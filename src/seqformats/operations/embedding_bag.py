@@ -12,7 +12,7 @@ from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, library_of, library_of_type
 from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
-from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, said
+from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -114,7 +114,7 @@ def _embedding_bag(
 ) -> Call[Reduced]:
     """`embedding_bag` for whatever is given, with its gradient."""
     if not (isinstance(mode, str) and mode in (SUM, MEAN, MAX)):
-        raise CHOICE(f'mode must be "sum", "mean" or "max", not {said(mode)}')
+        raise CHOICE(f'mode must be "sum", "mean" or "max", not {quote(mode)}')
     if weights is not None and mode == MAX:
         raise TOGETHER('weights go with the modes "sum" and "mean"')
     library, rows = adopt(table, "table")
@@ -133,7 +133,7 @@ def _embedding_bag(
         if type(weights) is np.ndarray and library is not NUMPY:
             weights = library.from_host(weights, rows)
         # ids may be NumPy's; weights are beside the table
-        mass = weights_of(weights, Ragged._sealed(rows, own._structure))
+        mass = weights_of(weights, Ragged._freeze(rows, own._structure))
         if len(mass.own._shape) != mass.own._lead:
             raise SHAPE(f"weights must have one number an id, but have item shape {mass.own.item_shape}")
     kind = "float32" if name in HALF else name
@@ -166,7 +166,7 @@ def _plainly(table: Any, ids: Batch, weights: Any, mode: object, sparse: object)
     if library.autograd and library.wants_grad((table,) if weights is None else (table, weights)):
         if weights is not None or type(sparse) is not bool or library.functional:
             return None
-        made: Array = library.connected(_InGraph(ids, mode, sparse), (table,))[0]
+        made: Array = library.connect(_InGraph(ids, mode, sparse), (table,))[0]
         return made
     if sparse is not False:
         return None

@@ -14,8 +14,8 @@ from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .annotations import Batch
 from .distance import LEAST, pair_of
-from .over import settled
-from .texts import characters, in_numbers, numbered, texts_of
+from .over import settle
+from .texts import characters, in_numbers, number_words, texts_of
 
 count_errors = kernel("count_errors")
 TABLE = 512
@@ -131,7 +131,7 @@ def edits(*, references: Batch, hypotheses: Batch, level: int = INNERMOST) -> Ed
         columns = (one._structure.lengths + 63) // 64 * two._structure.lengths
         most = min(2 * int(columns.max()), MOST)
         pair.start(count_errors, out, TABLE + two._structure.longest + 1 + most, most)
-    out = settled(library, out)
+    out = settle(library, out)
     return EditCounts(*[out[k * n : (k + 1) * n] for k in range(4)])
 
 
@@ -177,7 +177,7 @@ def wer(*, references: Any, hypotheses: Any) -> EditCounts:
         return _of_pair(
             *[np.array([numbers.setdefault(w, len(numbers)) for w in words[0]], np.int64) for words in (one, two)]
         )
-    return _of_tokens(*numbered(one, two))
+    return _of_tokens(*number_words(one, two))
 
 
 def cer(*, references: Any, hypotheses: Any) -> EditCounts:

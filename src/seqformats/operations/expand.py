@@ -9,7 +9,7 @@ import numpy as np
 from .. import core, registry
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
 from ..arrays.dtypes import differentiable, sums_in
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..converters.like import convert_like
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
@@ -25,7 +25,7 @@ from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
-from .spread import repeat_rows, repeated, repeating, spread, summed
+from .spread import repeat_items, repeat_rows, repeating, spread, sum_items
 
 
 def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
@@ -106,7 +106,7 @@ _repeating_flat = core.Spread(moves=True, flat=True)
 
 def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> Call[X]:
     """`expand` for whatever is given, with its gradient."""
-    return _repeated(x, lengths(like, level), out, "like has {n} sequences on this level")
+    return _repeat(x, lengths(like, level), out, "like has {n} sequences on this level")
 
 
 registry.gradient(expand)(lambda args, options: _expansion(*args, **options).vjp())
@@ -152,7 +152,7 @@ def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     array([2, 2, 1])
     """
     n = len(_with_rows(adopt(x, "x")[1]) if is_array(x) else operand(x).own)
-    return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
+    return _repeat(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
 def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: int = INNERMOST) -> B:
@@ -203,15 +203,15 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: in
     if out is None and isinstance(like, Encoding) and issubclass(type(like), Encoding) and is_array(x):
         library, rows = adopt(x, "x")
         if rows.shape[:1] == (like._structure.n,) and not (with_autograd and wants_grad(rows)):
-            return repeated(library, rows, like)
-    return _expanded(x, like, out=out).run()
+            return repeat_items(library, rows, like)
+    return _expand(x, like, out=out).run()
 
 
-registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
+registry.gradient(expand_as)(lambda args, options: _expand(*args, **options).vjp())
 by_level(keeps=True, batch=1, gradients=("x",))(expand_as)
 
 
-def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:
+def _expand(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:
     """`expand_as` for whatever is given, with its gradient."""
     own, result, _ = operand(like)
     structure = own._structure
@@ -224,7 +224,7 @@ def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B
         library = library_of(rows)
 
         def gradient(dx: Array) -> Any:
-            y = convert_like(Ragged._sealed(dx, given._structure), given)
+            y = convert_like(Ragged._freeze(dx, given._structure), given)
             return y if of_x is None else of_x(y)
 
     if _with_rows(rows).shape[0] != structure.n:
@@ -234,16 +234,16 @@ def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B
     if out is not None and not own._flat:
         raise KIND(f"out= takes the rows of a Ragged or a LoD, but like is a {type(own).__name__}")
     shape = without_data(own)
-    target = into(out, library, rows, structure.rows, item)
+    target = take_rows(out, library, rows, structure.rows, item)
 
     def forward(z: Array) -> Any:
-        return repeated(library, z, shape, target)
+        return repeat_items(library, z, shape, target)
 
     def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
-        return y, lambda dy: linear(summed, forward, dy)
+        return y, lambda dy: linear(sum_items, forward, dy)
 
     return Call(rows, rule, result, gradient)
 
@@ -254,7 +254,7 @@ def _with_rows(x: Array) -> Array:
     return x
 
 
-def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
+def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     if is_array(x):
         library, rows = adopt(x, "x")
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
@@ -270,18 +270,18 @@ def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     check_room(copies.rows, 8, "sequences")
     index = np.repeat(np.arange(len(own)), counts)
     copied = Structure.of_lengths(outer.lengths[index])
-    target = into(out, library, own._sample(), copied.rows, own.item_shape)
+    target = take_rows(out, library, own._sample(), copied.rows, own.item_shape)
     shape = without_data(own)
 
     def forward(z: Any) -> Any:
         if target is None:
-            return z._chosen(index)
-        put(Source(*z._read()).restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
-        return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
+            return z._choose(index)
+        put(Source(*z._read()).restrict(copied, frozen(outer.offsets[index])), target, copied.flat)
+        return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
 
     def back(dy: Encoding) -> Any:
         rows = sum_of_copies(rows_of(dy), copies, copied, outer)
-        return restored(Ragged._sealed(rows, outer), shape)
+        return restore(Ragged._freeze(rows, outer), shape)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         y = forward(z)
@@ -299,17 +299,17 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | No
     structure = Structure.of_lengths(counts.copy(), None, "counts")
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
     shape = flat_layout(structure, item, rows.dtype)
-    target = into(out, library, rows, structure.rows, item)
+    target = take_rows(out, library, rows, structure.rows, item)
 
     def forward(z: Array | Encoding) -> Array:
-        made: Array = repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+        made: Array = repeat_items(library, z.data if isinstance(z, Encoding) else z, shape, target).data
         return made
 
     def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
-        return y, lambda dy: linear(lambda d: summed(Ragged._sealed(d, structure)), forward, dy)
+        return y, lambda dy: linear(lambda d: sum_items(Ragged._freeze(d, structure)), forward, dy)
 
     return Call(rows, rule)
 
@@ -319,7 +319,7 @@ def _summable(name: str) -> None:
     differentiable(name, "a repetition")
 
 
-def into(out: Array | None, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
+def take_rows(out: Array | None, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
     """The first `rows` rows of an array that the caller has given for the result, checked."""
     if out is None:
         return None

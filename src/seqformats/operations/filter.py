@@ -17,7 +17,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, operand
 from .annotations import B, Batch
 from .over import Calculation, name_of, rows_like
-from .runs import Kept, rule_of_parts, taken
+from .runs import Kept, rule_of_parts, take
 
 
 def marks_for(own: Encoding, keep: object, what: str = "keep") -> Array:
@@ -59,7 +59,7 @@ def check_lengths(found: Structure, wanted: Structure, what: str = "keep") -> No
         raise UNLIKE(f"sequence {i} of {what} has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}")
 
 
-def _kept(own: Encoding, keep: object) -> tuple[Kept]:
+def _keep(own: Encoding, keep: object) -> tuple[Kept]:
     return (Kept.of(marks_for(own, keep), own._structure),)
 
 
@@ -69,7 +69,7 @@ def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
     return rule_of_parts(x, own)
 
 
-FILTER = Operation(taken, _filter_rule, check=_kept)
+FILTER = Operation(take, _filter_rule, check=_keep)
 
 
 @by_level(keeps=False, marks=("keep",))

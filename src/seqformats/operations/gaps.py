@@ -138,7 +138,7 @@ def marks_of(x: Encoding, library: Library = NUMPY, axes: int | None = None) -> 
     found: Array | None = known.get(key)
     if found is None:
         structure = x._structure
-        rows = Ragged._sealed(np.ones(structure.rows, bool), structure)
+        rows = Ragged._freeze(np.ones(structure.rows, bool), structure)
         marks: Any = relaid(rows, x._with_data(np.zeros(x._shape[:lead], bool))).data
         marks = marks.reshape(*marks.shape, *(1,) * axes)
         found = remember(known, key, frozen(marks) if library is NUMPY else library.from_host(~marks, x._sample()))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
@@ -49,7 +49,7 @@ class ItemWeights(NamedTuple):
         if given.gradient is WITHOUT_SLOPES:
             ignore = _UNCOUNTED if ignore is None else ignore
             kept = _where(library, rows_of(given.own), rows_of(right), ignore)
-            right = Ragged._sealed(kept, structure)
+            right = Ragged._freeze(kept, structure)
         if ignore is not None:
             counted = _differs(library, rows_of(right), ignore)
         mean = each in (ONE, SEQUENCE)
@@ -66,9 +66,9 @@ class ItemWeights(NamedTuple):
         That gives the gradients of the losses, ``(rows,)``, and of the weights.
         """
         library = library_of(losses)
-        factors = self._counted(library, rows_of(weights))
+        factors = self._count(library, rows_of(weights))
         values, _, pull = self.weighing.calculate(
-            Ragged._sealed(losses, self.sums), Ragged._sealed(factors, self.sums), back
+            Ragged._freeze(losses, self.sums), Ragged._freeze(factors, self.sums), back
         )
         y = self._result(library.astype(values, name) if name in HALF else values)
         if pull is None:
@@ -84,15 +84,15 @@ class ItemWeights(NamedTuple):
     def second_order(self, losses: Array, weights: Encoding, dy: Any) -> tuple[Array, Encoding]:
         """The gradients of losses and weights, made of operations that have gradients themselves."""
         library = library_of(losses)
-        factors = self._counted(library, rows_of(weights))
-        operands = Ragged._sealed(losses, self.sums), Ragged._sealed(factors, self.sums)
+        factors = self._count(library, rows_of(weights))
+        operands = Ragged._freeze(losses, self.sums), Ragged._freeze(factors, self.sums)
         of_losses, of_weights = self.weighing.second_order(operands, self._slopes(dy))
         return rows_of(of_losses), self._of_weights(library, rows_of(of_weights), without_data(weights))
 
     def _result(self, values: Array) -> Any:
         """Return the sums or means as the caller gets them."""
         if self.each == ITEM:
-            return restored(Ragged._sealed(values, self.shape._structure), self.shape)
+            return restore(Ragged._freeze(values, self.shape._structure), self.shape)
         return over_levels(values, self.shape) if self.each == SEQUENCE else values.reshape(())
 
     def _slopes(self, dy: Any) -> Array:
@@ -102,7 +102,7 @@ class ItemWeights(NamedTuple):
         slopes = rows_or_data(dy)
         return slopes if self.each == SEQUENCE else slopes.reshape(1)
 
-    def _counted(self, library: Library, rows: Array) -> Array:
+    def _count(self, library: Library, rows: Array) -> Array:
         """Weights, or their gradients, with 0 for items without a loss."""
         if self.counted is None:
             return rows
@@ -112,7 +112,7 @@ class ItemWeights(NamedTuple):
 
     def _of_weights(self, library: Library, rows: Array, shape: Encoding) -> Encoding:
         """The gradient of the weights in their layout."""
-        found: Encoding = restored(Ragged._sealed(self._counted(library, rows), self.shape._structure), shape)
+        found: Encoding = restore(Ragged._freeze(self._count(library, rows), self.shape._structure), shape)
         return found
 
 

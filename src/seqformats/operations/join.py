@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import core
 from ..arrays import NUMPY, Array, Shape, adopt, is_array, library_of
-from ..converters.convert import convert, restored, rows_of
+from ..converters.convert import convert, restore, rows_of
 from ..converters.like import convert_like
 from ..errors import (
     BATCH,
@@ -37,7 +37,7 @@ from ..layout import Layout
 from ..limits import remember
 from .annotations import B
 from .over import flat_layout
-from .spread import repeated, summed
+from .spread import repeat_items, sum_items
 
 join_lengths, join_rows, interleave_rows = kernel("join_lengths"), kernel("join_rows"), kernel("interleave_rows")
 
@@ -88,7 +88,7 @@ class Joint:
         """Numbers of rows of the parts."""
         return [self.n if structure is None else structure.rows for structure in self.structures]
 
-    def joined(self, parts: Sequence[Any]) -> Any:
+    def join(self, parts: Sequence[Any]) -> Any:
         """One batch of all parts, which is as the first batch among them."""
         first, library, whole = parts[self.lead], self.library, self.whole
         sample = first._sample()
@@ -130,9 +130,9 @@ class Joint:
     def pullback(self, parts: Sequence[Any]) -> Pullback:
         """The way back: a gradient for each part, None for a constant."""
         shapes = [without_data(part) for part in parts]
-        return lambda dy: linear(lambda d: self._parted(d, shapes), self.joined, dy)
+        return lambda dy: linear(lambda d: self._split(d, shapes), self.join, dy)
 
-    def _parted(self, dy: Encoding, shapes: Sequence[Any]) -> tuple[Any, ...]:
+    def _split(self, dy: Encoding, shapes: Sequence[Any]) -> tuple[Any, ...]:
         rows, whole = rows_of(dy), self.whole
         out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)  # part after part
         ends = np.cumsum([0, *self.sizes()])
@@ -143,23 +143,23 @@ class Joint:
         found: list[Any] = []
         for shape, structure, (begin, end) in zip(shapes, self.structures, pairwise(ends.tolist()), strict=True):
             if structure is not None:
-                found.append(restored(Ragged._sealed(out[begin:end], structure), shape))
+                found.append(restore(Ragged._freeze(out[begin:end], structure), shape))
             else:
                 found.append(None if isinstance(shape, _Constant) else _sum_of(out[begin:end], tuple(shape.shape)))
         return tuple(found)
 
-    def labelled(self, labels: Array, like: Encoding) -> Any:
+    def label(self, labels: Array, like: Encoding) -> Any:
         """An encoding of the same lengths whose items say from which part they are: ``labels[k]``."""
         lengths = np.diff(self.cum.reshape(labels.size, -1)).T.reshape(-1)  # of each part in each sequence
         rows = self.library.from_host(np.tile(labels, self.whole.n), like._sample())
         at = flat_layout(Structure.of_lengths(lengths), (), rows.dtype)
-        data = repeated(self.library, rows, at).data
+        data = repeat_items(self.library, rows, at).data
         return self._laid_out(data.reshape(self.whole.rows, *self.item), without_data(like))
 
     def _laid_out(self, rows: Array, like: Encoding) -> Any:
         if like._flat and not like.keeps_levels:
-            return like._sealed(rows, self.whole, *like._form())
-        return convert_like(Ragged._sealed(rows, self.whole), without_data(like) if like.keeps_levels else like)
+            return like._freeze(rows, self.whole, *like._form())
+        return convert_like(Ragged._freeze(rows, self.whole), without_data(like) if like.keeps_levels else like)
 
     def _beside(self, sample: Array, parts: Sequence[Any], row: int) -> list[Any]:
         """The parts, and of single items arrays that hold one row of bytes beside the sample."""
@@ -192,7 +192,7 @@ def _sum_of(rows: Array, shape: Shape) -> Array:
     """The gradient of an item of this shape from those of all places where it stands."""
     if tuple(rows.shape[1:]) != shape:  # a number in each place of every item
         rows = rows.reshape(-1)
-    reshaped: Array = summed(Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))).reshape(shape)
+    reshaped: Array = sum_items(Ragged._freeze(rows, Structure.of_lengths(np.array([rows.shape[0]])))).reshape(shape)
     return reshaped
 
 
@@ -296,7 +296,7 @@ def _joining(name: str, parts: Sequence[Any], in_turns: bool) -> Call[Any]:
     joint = Joint(owns, in_turns)
     return Call(
         owns,
-        lambda zs, back: (joint.joined(zs), joint.pullback(zs) if back else None),
+        lambda zs, back: (joint.join(zs), joint.pullback(zs) if back else None),
         operands[joint.lead].result,
         each_gradient(operands),
     )

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from ..arrays import Array, adopt, frozen, is_array, library_of, to_host
-from ..converters.convert import convert, restored, rows_of
-from ..converters.layouts import at_least
+from ..converters.convert import convert, restore, rows_of
+from ..converters.layouts import check_at_least
 from ..converters.like import in_kind_of
 from ..errors import (
     CHOICE,
@@ -25,7 +25,7 @@ from ..errors import (
     SHAPE,
     UNLIKE,
     WHOLE,
-    said,
+    quote,
 )
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Integers, Shaped
@@ -61,7 +61,7 @@ class _Sequences(NamedTuple):
             rows = adopt(x, "x")[1]
             if len(rows.shape) < 1:
                 raise SHAPE("x must have the axes (rows, *item), but is a single number")
-            own = Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))
+            own = Ragged._freeze(rows, Structure.of_lengths(np.array([rows.shape[0]])))
             return cls(own, True, None, lambda dx: dx.data)
         own, _, gradient = operand(x)
         return cls(own, False, (lambda y: _in_lists(y, x)) if is_list(x) else None, gradient)
@@ -71,7 +71,7 @@ class _Sequences(NamedTuple):
         own, shape = self.own, without_data(self.own)
 
         def back(dy: Encoding) -> Any:
-            return restored(Ragged._sealed(rows_of(dy), own._structure), shape)
+            return restore(Ragged._freeze(rows_of(dy), own._structure), shape)
 
         # not an operand: what shares memory is in the graph by itself, and a conversion takes care of what does not
         return Call((), lambda *_: (LoD._over(rows_of(own), levels), back), self.result, self.gradient)
@@ -282,9 +282,9 @@ def split(
 def _how(keep: object) -> int:
     """The number of a word for `keep`."""
     if not isinstance(keep, str):
-        raise KIND(f'keep must be "end", "start" or "drop", not {said(keep)}')
+        raise KIND(f'keep must be "end", "start" or "drop", not {quote(keep)}')
     if keep not in _KEEP:
-        raise CHOICE(f'keep must be "end", "start" or "drop", not {said(keep)}')
+        raise CHOICE(f'keep must be "end", "start" or "drop", not {quote(keep)}')
     return _KEEP.index(keep)
 
 
@@ -319,15 +319,15 @@ def _split_at_places(given: _Sequences, places: Array, how: int) -> Call[Any]:
 
     def cut(z: Encoding) -> LoD:
         source = Source(*(z if z._flat else convert(z, Ragged))._read())
-        return LoD._over(lay_out(source.restricted(parts, starts), Ragged).data, levels)
+        return LoD._over(lay_out(source.restrict(parts, starts), Ragged).data, levels)
 
-    def placed(dy: Encoding) -> Any:
+    def place(dy: Encoding) -> Any:
         source = Source(*convert(dy, Ragged)._read())
         out = source.empty(structure.rows, zeros=True)
         put_rows(source, out, starts)
-        return restored(Ragged._sealed(out, structure), shape)
+        return restore(Ragged._freeze(out, structure), shape)
 
-    return Call(own, lambda z, _: (cut(z), lambda dy: linear(placed, cut, dy)), given.result, given.gradient)
+    return Call(own, lambda z, _: (cut(z), lambda dy: linear(place, cut, dy)), given.result, given.gradient)
 
 
 @overload
@@ -379,13 +379,13 @@ def flatten_levels(x: Batch, levels: int = 1, *, outermost: bool = False) -> Cal
     [[0, 1], [2], [3]]
     """
     if not isinstance(outermost, (bool, np.bool_)):
-        raise KIND(f"outermost must be True or False, not {said(outermost)}")
-    count, given = at_least(levels, "levels", 1), _levels_of(x)
+        raise KIND(f"outermost must be True or False, not {quote(outermost)}")
+    count, given = check_at_least(levels, "levels", 1), _levels_of(x)
     own = given.own
     have = len(own._levels)
     if count >= have:
         last = "it has one level, and that stays" if have == 1 else f"it has {have} levels, of which one stays"
-        raise LEVEL(f"{type(x).__name__} cannot lose {said(count)} level{'s' * (count > 1)}: {last}")
+        raise LEVEL(f"{type(x).__name__} cannot lose {quote(count)} level{'s' * (count > 1)}: {last}")
     kept = own._levels[count:] if outermost else (*own._levels[: -1 - count], structure_of(own, -1 - count))
     return given.over(kept)
 

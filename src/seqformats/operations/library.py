@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..arrays import Array, DType, Library, dtype_in, is_array, library_of
-from ..converters.library import Change, changed, in_dtype, in_library
+from ..converters.library import Change, change_arrays, in_dtype, in_library
 from ..converters.library import cast as cast_items
 from ..errors import BATCH, NO_GRADIENT
 from ..formats import Encoding
 from ..formats.bare import is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
-from ..formats.trees import columns_of, is_tree, mapped, options_of
+from ..formats.trees import columns_of, is_tree, map_columns, options_of
 from ..gradients.operation import Call, linear, operand, operation
 from .annotations import XT, B
 
@@ -60,7 +60,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
     before, after = own.dtype, dtype_in(library, dtype)
 
     def there(z: Encoding) -> Any:
-        return changed(z, lambda library, array: cast_items(library, array, after))
+        return change_arrays(z, lambda library, array: cast_items(library, array, after))
 
     def back(dy: Encoding) -> Any:
         for each in (before, after):
@@ -68,7 +68,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
                 raise NO_GRADIENT(
                     f"a cast from {before} to {after} has no gradient; floats and complex numbers have one"
                 )
-        return changed(dy, lambda library, array: cast_items(library, _real(library, array, before), before))
+        return change_arrays(dy, lambda library, array: cast_items(library, _real(library, array, before), before))
 
     return Call(own, lambda z, _: (there(z), lambda dy: linear(back, there, dy)), result, gradient)
 
@@ -133,18 +133,18 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
     if not isinstance(x, Encoding) and is_tree(x):
         tree = columns_of(x)
         each = options_of(tree, {"library": library, "device": device, "dtype": dtype})
-        return cast(XT, mapped(tree, lambda column, k: to(column, **each[k]), each))
+        return cast(XT, map_columns(tree, lambda column, k: to(column, **each[k]), each))
     _check_arrays(x)
     changes: list[Change] = []
     if library is not None:
         changes.append(in_library(library))
     if device is not None:
-        changes.append(_on(device))
+        changes.append(_parse_device(device))
     if dtype is not None:
         changes.append(in_dtype(dtype))
     y: Any = x
     for change in changes:
-        y = changed(y, change)
+        y = change_arrays(y, change)
     return cast(XT, y)
 
 
@@ -182,12 +182,12 @@ def to_device(x: XT, device: object) -> XT:
     'cpu'
     """
     if not isinstance(x, Encoding) and is_tree(x):
-        return cast(XT, mapped(columns_of(x), lambda column, _: to_device(column, device)))
+        return cast(XT, map_columns(columns_of(x), lambda column, _: to_device(column, device)))
     _check_arrays(x)
-    return cast(XT, changed(x, _on(device)))
+    return cast(XT, change_arrays(x, _parse_device(device)))
 
 
-def _on(device: object) -> Change:
+def _parse_device(device: object) -> Change:
     def change(library: Library, x: Array) -> Array:
         return library.to_device(x, device)
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, in_floats
-from ..converters.convert import restored, rows_of
-from ..converters.layouts import at_least
-from ..errors import CHOICE, DEVICES, MIXED, SHAPE, said
+from ..converters.convert import restore, rows_of
+from ..converters.layouts import check_at_least
+from ..errors import CHOICE, DEVICES, MIXED, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
-from ..formats.leaves import connected, without_data
+from ..formats.leaves import connect, without_data
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand
@@ -27,7 +27,7 @@ from .loss import REDUCTIONS, items_of, targets_of
 from .options import label, share
 from .over import flat_layout
 from .reduction import over_levels, rows_or_data
-from .spread import spread, summed
+from .spread import spread, sum_items
 
 _SCORES, _FEWEST = 1 << 23, 64
 """Numbers of scores that are made at a time, and of items at least: fewer leave the cores waiting for the weights."""
@@ -115,7 +115,7 @@ def linear_cross_entropy(
     own = found.own
     each = REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
     if each is None:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {said(reduction)}")
+        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {quote(reduction)}")
     parameters = _parameters(own, weight, bias)
     library, name = library_of(own._sample()), library_of(own._sample()).dtype_name(own._dtype)
     classes = int(parameters[0].shape[0])
@@ -127,7 +127,7 @@ def linear_cross_entropy(
         mass, right, ignore = ItemWeights.of(weights, own, right, each, ignore, kind)
         ignored = Ignored(0, 0) if ignore is None else Ignored(ignore, 1)
     counts = counts_of(right, classes, ignored)
-    size = max(_SCORES // max(classes, 1), _FEWEST) if chunk is None else at_least(chunk, "chunk", 1)
+    size = max(_SCORES // max(classes, 1), _FEWEST) if chunk is None else check_at_least(chunk, "chunk", 1)
     loss = _LinearLoss(
         without_data(own),
         library,
@@ -158,17 +158,17 @@ def _parameters(own: Encoding, weight: object, bias: object) -> list[Array]:
     """The weight, and the bias if there is one, as arrays that go with the items."""
     if len(own.item_shape) != 1:
         raise SHAPE(f"hidden states are items of one axis, but they have shape {own.item_shape}")
-    made = [_beside(own, weight, "weight")]
+    made = [_place_like(own, weight, "weight")]
     if len(made[0].shape) != 2 or made[0].shape[1] != own.item_shape[0]:
         raise SHAPE(f"weight must have shape (classes, {own.item_shape[0]}), not {tuple(made[0].shape)}")
     if bias is not None:
-        made.append(_beside(own, bias, "bias"))
+        made.append(_place_like(own, bias, "bias"))
         if tuple(made[1].shape) != (made[0].shape[0],):
             raise SHAPE(f"bias must have shape ({made[0].shape[0]},), not {tuple(made[1].shape)}")
     return made
 
 
-def _beside(own: Encoding, given: object, what: str) -> Array:
+def _place_like(own: Encoding, given: object, what: str) -> Array:
     """An array in the library, dtype and place of the items."""
     library, x = adopt(given, what)
     like, name = own._sample(), library.dtype_name(x.dtype)
@@ -219,7 +219,7 @@ class _LinearLoss(NamedTuple):
         losses = [piece.losses(rows, parameters) for piece in self.pieces()]
         made = library.concatenate(losses) if losses else library.zeros((0,), library.dtype(self.kind), rows)
         if self.mass is None:
-            y = self.reduced(Ragged._sealed(made, self.shape._structure))
+            y = self.reduced(Ragged._freeze(made, self.shape._structure))
             return y, (lambda dy: self.backward(rows, parameters, self.slopes(dy, rows))) if back else None
         y, pull = self.mass.reduced(made, factors, self.name, back)
 
@@ -233,10 +233,10 @@ class _LinearLoss(NamedTuple):
     def reduced(self, losses: Encoding) -> Any:
         """The result, of the losses of items in float32 or more."""
         if self.each == ITEM:
-            return restored(losses._with_data(self.library.astype(losses.data, self.name)), self.shape)
-        y = summed(losses) * self.scale_beside(losses.data)
+            return restore(losses._with_data(self.library.astype(losses.data, self.name)), self.shape)
+        y = sum_items(losses) * self.scale_beside(losses.data)
         if self.each == ONE:
-            y = summed(Ragged._sealed(y, _one_sequence(losses._structure.n))).reshape(())
+            y = sum_items(Ragged._freeze(y, _one_sequence(losses._structure.n))).reshape(())
         y = self.library.astype(y, self.name)
         return over_levels(y, self.shape) if self.each == SEQUENCE else y
 
@@ -277,7 +277,7 @@ class _LinearLoss(NamedTuple):
             if len(sums) > 1:
                 sums[1] += library.astype(change, self.kind).sum(0)
         made = library.concatenate(of_rows) if of_rows else rows
-        first = restored(Ragged._sealed(made, self.shape._structure), self.shape)
+        first = restore(Ragged._freeze(made, self.shape._structure), self.shape)
         return (first, *[library.astype(x, self.name) for x in sums])
 
     def second_order(self, operands: tuple[Any, ...], dy: Any) -> tuple[Any, ...]:
@@ -293,11 +293,11 @@ class _LinearLoss(NamedTuple):
         if self.mass is None:
             slopes = self.slopes(dy, rows)
         else:
-            losses = connected(items_of(loss), z, loss.second_order)
+            losses = connect(items_of(loss), z, loss.second_order)
             slopes, found = self.mass.second_order(rows_of(losses), factors, dy)
             of_factors = (found,)
-        change = loss.second_order(z, Ragged._sealed(slopes, loss.at._structure)).data
-        first = restored(Ragged._sealed(change @ weight, structure), self.shape)
+        change = loss.second_order(z, Ragged._freeze(slopes, loss.at._structure)).data
+        first = restore(Ragged._freeze(change @ weight, structure), self.shape)
         return (*(first, change.swapaxes(0, 1) @ rows, change.sum(0))[: len(operands)], *of_factors)
 
 
@@ -326,7 +326,7 @@ class _Piece(NamedTuple):
 
     def batch(self, scores: Array) -> Encoding:
         """The scores as a batch of one sequence."""
-        return Ragged._sealed(scores, _one_sequence(self.end - self.begin))
+        return Ragged._freeze(scores, _one_sequence(self.end - self.begin))
 
     def losses(self, rows: Array, parameters: list[Array]) -> Array:
         """The losses ``(items,)``, in the dtype of the kernels."""

@@ -8,11 +8,11 @@ from typing import Any, Literal, overload
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..converters.convert import convert, rows_of
-from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, said
+from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
-from ..formats.encoding import shown
-from ..formats.leaves import Rule, connected
+from ..formats.encoding import abridge
+from ..formats.leaves import Rule, connect
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import (
     Call,
@@ -159,10 +159,10 @@ def cross_entropy(
     if level is not INNERMOST:
         options: Any = {"ignore": ignore, "label_smoothing": label_smoothing, "reduction": reduction}
         return at_level(cross_entropy, level, logits, targets, weights=weights, **options)
-    return _prepared(logits, targets, ignore, label_smoothing, reduction, weights).run()
+    return _prepare(logits, targets, ignore, label_smoothing, reduction, weights).run()
 
 
-def _prepared(
+def _prepare(
     logits: Batch,
     targets: Batch | Integers,
     ignore: int | None,
@@ -171,10 +171,10 @@ def _prepared(
     weights: Weights | None,
 ) -> Call[Any]:
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {said(reduction)}")
+        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {quote(reduction)}")
     each = REDUCTIONS[reduction]
     if weights is not None:
-        return _weighted(logits, targets, ignore, label_smoothing, each, weights)
+        return _prepare_weighted(logits, targets, ignore, label_smoothing, each, weights)
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
     right = targets_of(targets, own)
     loss = loss_of(own, right, each, ignore, label_smoothing)
@@ -186,11 +186,11 @@ def _prepared(
 
 
 by_level(keeps=lambda given: given.get("reduction") == "none", beside=("weights",), marks=("targets",))(
-    with_rule(cross_entropy, _prepared)
+    with_rule(cross_entropy, _prepare)
 )
 
 
-def _weighted(
+def _prepare_weighted(
     logits: Batch, targets: Batch | Integers, ignore: int | None, smoothing: float, each: int, weights: Weights
 ) -> Call[Any]:
     """`cross_entropy` with weights, of the losses of items."""
@@ -210,7 +210,7 @@ def _weighted(
         def pullback(dy: Any) -> tuple[Any, Any]:
             assert pull is not None
             of_losses, of_weights = pull(dy)
-            slopes = loss.arrays_of(Ragged._sealed(of_losses, own_structure))
+            slopes = loss.arrays_of(Ragged._freeze(of_losses, own_structure))
             return loss.slopes_of(scores, kept, slopes), of_weights
 
         return y, pullback if back else None
@@ -219,9 +219,9 @@ def _weighted(
 
     def second_order(operands: tuple[Encoding, Encoding], dy: Any) -> tuple[Any, Any]:
         x, factors = operands
-        losses = connected(items_of(loss), x, loss.second_order)
+        losses = connect(items_of(loss), x, loss.second_order)
         of_losses, of_weights = mass.second_order(rows_of(losses), factors, dy)
-        return loss.second_order(x, Ragged._sealed(of_losses, own_structure)), of_weights
+        return loss.second_order(x, Ragged._freeze(of_losses, own_structure)), of_weights
 
     return Call(
         (own, mass.given.own), rule, result, each_gradient([Operand(own, None, gradient), mass.given]), second_order
@@ -233,7 +233,7 @@ def items_of(loss: ClassLoss) -> Rule:
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
         z, losses, kept = loss.losses(x)
-        y = Ragged._sealed(loss.rows_of(losses), loss.at._structure)
+        y = Ragged._freeze(loss.rows_of(losses), loss.at._structure)
         scores = loss.library.alias(z.data)
         return y, (lambda dy: loss.slopes_of(scores, kept, loss.arrays_of(dy))) if back else None
 
@@ -250,13 +250,13 @@ def targets_of(given: Any, own: Encoding) -> Encoding:
                 f"targets have shape {tuple(flat.shape)}, but there are {structure.rows} items; an array of targets "
                 "has one of each, without padding"
             )
-        right: Encoding = Ragged._sealed(flat, structure)
+        right: Encoding = Ragged._freeze(flat, structure)
     else:
         right = operand_beside(given, sample).own
         if not right._structure.same_lengths(structure):
             raise UNLIKE(
-                f"targets have sequences of lengths {shown(right._structure.lengths)}, but logits "
-                f"{shown(structure.lengths)}"
+                f"targets have sequences of lengths {abridge(right._structure.lengths)}, but logits "
+                f"{abridge(structure.lengths)}"
             )
         if right.keeps_levels or not right._in_one_array:
             right = convert(right, Ragged)
@@ -267,7 +267,7 @@ def targets_of(given: Any, own: Encoding) -> Encoding:
     if not name.startswith(("int", "uint")):
         if right.rows:
             raise WHOLE(f"targets are integers, but have dtype {name}")
-        return Ragged._sealed(library_of(sample).zeros((0,), library_of(sample).dtype("int64"), sample), structure)
+        return Ragged._freeze(library_of(sample).zeros((0,), library_of(sample).dtype("int64"), sample), structure)
     beside = library is library_of(sample)
     if not beside or (library is not NUMPY and library.device(flat) != library.device(sample)):
         raise DEVICES(

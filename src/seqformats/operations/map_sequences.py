@@ -21,7 +21,7 @@ from ..errors import (
     RESULT,
     RETURNED,
     SHAPE,
-    said,
+    quote,
 )
 from ..formats import Encoding, List, Ragged
 from ..formats.annotations import Shaped
@@ -109,9 +109,9 @@ def map_sequences(
     array([1, 2, 0])
     """
     if not callable(fn):
-        raise KIND(f"map_sequences takes a function first, not {said(fn)}")
+        raise KIND(f"map_sequences takes a function first, not {quote(fn)}")
     if not isinstance(result, str) or result not in _RESULTS:
-        raise CHOICE(f'result must be "auto", "item" or "sequence", not {said(result)}')
+        raise CHOICE(f'result must be "auto", "item" or "sequence", not {quote(result)}')
     batches: list[Encoding] = [each.own for each in operands_of(x, *more)]
     outer = [None if level is INNERMOST else Outer.of(each, level) for each in (x, *more)]
     batches = [one if found is None else found.inner for one, found in zip(batches, outer, strict=True)]
@@ -124,11 +124,11 @@ def map_sequences(
             raise LEVELS(f"batch {k} has other outer levels than batch 0")
     if not own._structure.n:
         rows, sequences = _nothing(own, like), result == "sequence"
-        found: Any = Ragged._sealed(rows, own._structure) if sequences else rows
+        found: Any = Ragged._freeze(rows, own._structure) if sequences else rows
     elif is_compiled(fn):
-        found, sequences = _compiled(fn, batches, result)
+        found, sequences = _call_compiled(fn, batches, result)
     else:
-        found, sequences = _called(fn, batches, result)
+        found, sequences = _call(fn, batches, result)
     if sequences:
         back = operand(x).result
         y: Any = convert_like(found, own)
@@ -163,7 +163,7 @@ def _nothing(own: Encoding, like: Shaped | None) -> Array:
 # --- plain functions -------------------------------------------------------------------------------------------------
 
 
-def _called(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
+def _call(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
     """The results, and whether they are sequences."""
     own = batches[0]
     found: list[Any] = []
@@ -176,7 +176,7 @@ def _called(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tup
     arrays = [i for i, y in enumerate(found) if is_array(y)]
     for i, y in enumerate(found):
         if not is_array(y) and not isinstance(y, _NUMBERS):
-            raise RETURNED(f"the result of sequence {i} must be an array or a number, not {said(y)}")
+            raise RETURNED(f"the result of sequence {i} must be an array or a number, not {quote(y)}")
     if arrays and len(arrays) < len(found):
         raise RETURNED("some results are arrays and others numbers; give arrays in all cases")
     if not arrays:
@@ -201,7 +201,7 @@ _NUMBERS = (int, float, complex, str, bytes, np.generic)
 # --- compiled functions ----------------------------------------------------------------------------------------------
 
 
-def _compiled(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
+def _call_compiled(fn: Callable[..., Any], batches: list[Encoding], result: str) -> tuple[Any, bool]:
     """Map a compiled function in a compiled loop."""
     flat = [_on_host(x) for x in batches]
     mapped = Mapped(fn, tuple([rows for rows, _ in flat]), tuple([offsets for _, offsets in flat]))
@@ -213,7 +213,7 @@ def _compiled(fn: Callable[..., Any], batches: list[Encoding], result: str) -> t
         return (items if library is NUMPY else library.taken(items, NUMPY)), False
     data, lengths = mapped.sequences()
     data = data if library is NUMPY else library.taken(data, NUMPY)
-    return Ragged._sealed(data, Structure.of_lengths(lengths)), True
+    return Ragged._freeze(data, Structure.of_lengths(lengths)), True
 
 
 def _on_host(x: Encoding) -> tuple[Array, Array]:

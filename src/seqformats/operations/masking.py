@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, Library, frozen, library_of
 from ..converters.convert import convert, relaid, rows_of
-from ..converters.layouts import at_least
+from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
 from ..errors import (
     DEVICES,
@@ -22,12 +22,12 @@ from ..errors import (
     TOGETHER,
     UNLIKE,
     WHOLE,
-    said,
+    quote,
 )
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.bare import is_batch
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
@@ -39,7 +39,7 @@ from .annotations import B, Batch
 from .choices import Corruption, Masking
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
-from .spans import around, divided, rows_in_spans, special_rows
+from .spans import divide, divide_around, rows_in_spans, special_rows
 
 mask_items, corrupt_items, pad_blocks = kernel("mask_items"), kernel("corrupt_items"), kernel("pad_blocks")
 
@@ -224,12 +224,12 @@ def mask_tokens(
     check_places(structure)
     item = items._shape[items._lead :]
     out = rows_like(library, items, item, tokens.dtype, tokens.data)
-    labels = _filled(library, items, item, int(numbers[-1]), tokens.data)
+    labels = _fill(library, items, item, int(numbers[-1]), tokens.data)
     chosen = rows_like(library, items, item, library.bool_dtype, tokens.data)
     if structure.rows:
         results, args = (tokens.words(out), labels, chosen), (at._layout(), Masking(kept, drawn, numbers))
         mask_items.start(library, (tokens.words(tokens.data), held, begins), results, args, 1, structure)
-    made: list[Any] = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
+    made: list[Any] = [own._with_data(y) for y in (tokens.call_function(out), labels, chosen)]
     if tokens.result is not None:
         return MaskedTokens(*[tokens.result(y) for y in made])
     return MaskedTokens(*made)
@@ -315,13 +315,13 @@ def corrupt_spans(
     tokens = _tokens(ids)
     part, size, key = share(rate, "rate"), number(mean, "mean"), key_of(seed)
     if not 1 <= size < math.inf:
-        raise RANGE(f"mean must be a finite number of items, at least 1, not {said(mean)}")
-    first = at_least(sentinel, "sentinel", 0)
+        raise RANGE(f"mean must be a finite number of items, at least 1, not {quote(mean)}")
+    first = check_at_least(sentinel, "sentinel", 0)
     lengths = tokens.items._structure.lengths
     check_places(tokens.items._structure)
     library, items = tokens.library, tokens.items
     if isinstance(special, (list, tuple, Set)) and not special:
-        masked, spans = divided(lengths, part, size)
+        masked, spans = divide(lengths, part, size)
         _check_sentinels(first, spans, tokens.name)
         into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
         made = [
@@ -335,7 +335,7 @@ def corrupt_spans(
     else:
         given = _sorted_ids(special) if isinstance(special, Set) or not is_batch(special) else special
         apart = special_rows(items, given)
-        found = around(apart, items._structure, lambda each: rows_in_spans(each, part, size, key))
+        found = divide_around(apart, items._structure, lambda each: rows_in_spans(each, part, size, key))
         _check_sentinels(first, found.sentinels, tokens.name)
         last = int(found.sentinels.max(initial=0))
         rows = tokens.words(library.astype(rows_of(items._with_data(tokens.data)), tokens.name))
@@ -344,7 +344,7 @@ def corrupt_spans(
         made = [library.take(rows, index, 0).view(tokens.dtype) for index in found.rows]
         into, aside = found.structures
     parts = [
-        convert_like(Ragged._sealed(tokens.returned(data), structure), without_data(tokens.own))
+        convert_like(Ragged._freeze(tokens.call_function(data), structure), without_data(tokens.own))
         for data, structure in zip(made, (into, aside), strict=True)
     ]
     return SpanCorrupted(*(parts if tokens.result is None else [tokens.result(y) for y in parts]))
@@ -374,7 +374,7 @@ class _Tokens(NamedTuple):
         """An array of this dtype as kernels take it: uint64 as int64, beside which it would be compared as float64."""
         return x.view(self.library.dtype("int64")) if self.name == "uint64" else x
 
-    def returned(self, x: Array) -> Array:
+    def call_function(self, x: Array) -> Array:
         """Give what kernels have written, in the order of bytes that the ids have."""
         dtype = self.items._dtype
         return x if getattr(dtype, "isnative", True) else self.library.astype(x, dtype)
@@ -412,26 +412,26 @@ def _numbers(
 ) -> tuple[Array, Array]:
     """The numbers that `mask_items` takes, and the ids that it draws from where they are no range."""
     if not isinstance(split, (list, tuple)) or len(split) != 3:
-        raise RANGE(f"split must be three numbers, (masked, random, kept), not {said(split)}")
+        raise RANGE(f"split must be three numbers, (masked, random, kept), not {quote(split)}")
     masked, changed, kept = [share(part, "split") for part in split]
     if abs(masked + changed + kept - 1) > 1e-6:
-        raise RANGE(f"split must add up to 1, but {said(split)} adds up to {masked + changed + kept}")
+        raise RANGE(f"split must add up to 1, but {quote(split)} adds up to {masked + changed + kept}")
     least, most = _RANGES[name]
     mask = check_whole(mask_id, "mask_id")
     if not least <= mask <= most:
-        raise EXACT(f"mask_id={said(mask_id)} does not fit {name}, the dtype of the ids")
+        raise EXACT(f"mask_id={quote(mask_id)} does not fit {name}, the dtype of the ids")
     drawn, count = _NO_IDS, 0
     if isinstance(vocabulary, (int, np.integer)):
-        count = at_least(vocabulary, "vocabulary", 1)
+        count = check_at_least(vocabulary, "vocabulary", 1)
         if count > min(most + 1, ALL):
-            raise EXACT(f"vocabulary={said(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
+            raise EXACT(f"vocabulary={quote(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
     elif vocabulary is not None:
         drawn = frozen(integers(vocabulary, "vocabulary"))
         count = drawn.size
         if count and not (least <= int(drawn.min()) and int(drawn.max()) <= most):
             raise EXACT(f"ids of the vocabulary do not fit {name}, the dtype of the ids")
     if changed > 0 and not count:
-        raise TOGETHER(f"split={said(split)} wants random ids; give vocabulary=, how many ids there are, or which")
+        raise TOGETHER(f"split={quote(split)} wants random ids; give vocabulary=, how many ids there are, or which")
     part = share(rate, "rate")
     of = 1.0 if in_words else part  # an item of a word has a number of its own
     ends = (part, of * masked, of * (masked + changed if kept else 1.0))
@@ -453,8 +453,8 @@ def _marks(given: object, x: Encoding, what: str) -> Array:
     marks = operand(given).own
     if not marks._structure.same_lengths(x._structure):
         raise UNLIKE(
-            f"{what} has sequences of lengths {shown(marks._structure.lengths)}, but the ids "
-            f"{shown(x._structure.lengths)}"
+            f"{what} has sequences of lengths {abridge(marks._structure.lengths)}, but the ids "
+            f"{abridge(x._structure.lengths)}"
         )
     if math.prod(marks.item_shape) != 1 or len(marks.item_shape) > 1:
         raise SHAPE(f"{what} must hold one bool an item, but has item shape {marks.item_shape}")
@@ -484,10 +484,10 @@ def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
     words, outer = levels[-1], levels[-2]
     begins = np.zeros(words.rows, np.uint8)
     begins[words.offsets[:-1][words.lengths > 0]] = 1
-    return frozen(begins), Ragged._sealed(items.data, Structure.of_offsets(words.offsets[outer.offsets]))
+    return frozen(begins), Ragged._freeze(items.data, Structure.of_offsets(words.offsets[outer.offsets]))
 
 
-def _filled(library: Library, x: Encoding, item: tuple[int, ...], value: int, like: Array) -> Array:
+def _fill(library: Library, x: Encoding, item: tuple[int, ...], value: int, like: Array) -> Array:
     """A new array of int64 in the layout of `x`, whose padding is `value`."""
     dtype = library.dtype("int64")
     out = new_array(library.empty, (*x._shape[: x._lead], *item), dtype, like)

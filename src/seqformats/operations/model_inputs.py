@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_named, library_of
-from ..converters.layouts import at_least
-from ..converters.library import cast, changed, in_library
-from ..errors import CHOICE, EXACT, KIND, OVERFLOW, SHAPE, WHOLE, said
+from ..converters.layouts import check_at_least
+from ..converters.library import cast, change_arrays, in_library
+from ..errors import CHOICE, EXACT, KIND, OVERFLOW, SHAPE, WHOLE, quote
 from ..formats import Encoding
 from ..formats.structure import MOST, whole
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
-from ..limits import allocated
+from ..limits import allocate
 from .annotations import Batch
 from .choices import Rectangle
 from .over import in_one_array, name_of
@@ -100,12 +100,12 @@ def model_inputs(
     """
     for name, value in (("side", side), ("truncation_side", truncation_side)):
         if not isinstance(value, str) or value not in _SIDES:
-            raise CHOICE(f'{name} must be "left" or "right", not {said(value)}')
+            raise CHOICE(f'{name} must be "left" or "right", not {quote(value)}')
     if not isinstance(labels, (bool, np.bool_)):
-        raise KIND(f"labels must be True or False, not {said(labels)}")
+        raise KIND(f"labels must be True or False, not {quote(labels)}")
     pad, ignored = _int64(pad_id, "pad_id"), _int64(ignore, "ignore")
-    step = at_least(multiple_of, "multiple_of", 1)
-    most = MOST if most is None else at_least(most, "most", 0)
+    step = check_at_least(multiple_of, "multiple_of", 1)
+    most = MOST if most is None else check_at_least(most, "most", 0)
     x = _tokens(ids)
     data, structure = x.data, x._structure
     target = library_of(data) if library is None else library_named(library)
@@ -114,11 +114,11 @@ def model_inputs(
         data = library_of(data).to_numpy(data)
     else:
         made = target
-        data = changed(data, in_library(target.name))
+        data = change_arrays(data, in_library(target.name))
     n, longest = structure.n, min(structure.longest, most)
     shape = (n, -(-longest // step) * step)
     dtype = made.dtype("int64")
-    outs = [allocated(made.empty, shape, dtype, data) for _ in range(4 if labels else 3)]
+    outs = [allocate(made.empty, shape, dtype, data) for _ in range(4 if labels else 3)]
     nothing = [] if labels else [made.empty((0,), dtype, data)]
     args = (x._layout(), Rectangle(most, int(truncation_side == "left"), int(side == "left"), pad, ignored))
     if n * shape[1]:
@@ -131,7 +131,7 @@ def model_inputs(
 def _int64(value: object, what: str) -> int:
     number = whole(value, what)
     if not -MOST <= number <= MOST:
-        raise EXACT(f"{what} must fit int64, but is {said(number)}")
+        raise EXACT(f"{what} must fit int64, but is {quote(number)}")
     return number
 
 
@@ -151,5 +151,5 @@ def _tokens(ids: Batch) -> Encoding:
     if kind in ("int32", "int64") and getattr(x.dtype, "isnative", True):
         return x
     wanted = library.dtype("int64")
-    tokens: Encoding = changed(x, lambda own, array: cast(own, array, wanted))
+    tokens: Encoding = change_arrays(x, lambda own, array: cast(own, array, wanted))
     return tokens

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..arrays import Array, library_of
 from ..arrays.dtypes import Dtypes, means
-from ..converters.convert import restored, rows_of
-from ..converters.layouts import at_least
+from ..converters.convert import restore, rows_of
+from ..converters.layouts import check_at_least
 from ..errors import DTYPE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
@@ -19,9 +19,9 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, linear, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, Spreading, flat_layout
-from .pieces import varied
+from .pieces import vary_parts
 from .reduction import MEAN, ZERO, Reduction, rows_or_data
-from .spread import slopes_pullback, spread, summed
+from .spread import slopes_pullback, spread, sum_items
 
 VARIANCE, DEVIATION = 0, 1
 _NAMES = ("var", "std")
@@ -41,7 +41,7 @@ def moment(deviation: int, ddof: int) -> Reduction:
     """The variance, or its root, of sequences with more than `ddof` items, as a record."""
     return Reduction(
         _NAMES[deviation],
-        Calculation("var_rows", _real, deviation, ddof, long=varied),
+        Calculation("var_rows", _real, deviation, ddof, long=vary_parts),
         slopes_pullback(Spreading("var_back", deviation, ddof, laid=[True, False])),
         what=_WORDS[deviation],
         few=ddof,
@@ -55,8 +55,8 @@ def _second_order(deviation: int, ddof: int, x: Encoding, dy: Reduced) -> Encodi
     rows, structure, shape = rows_of(x), x._structure, without_data(x)
     library, item = library_of(rows), x.item_shape
     flat = flat_layout(structure, item, rows.dtype)
-    items: Encoding = Ragged._sealed(rows, structure)
-    mean = linear(lambda z: summed(z, MEAN), lambda dz: spread(dz, flat, MEAN), items)
+    items: Encoding = Ragged._freeze(rows, structure)
+    mean = linear(lambda z: sum_items(z, MEAN), lambda dz: spread(dz, flat, MEAN), items)
     factor = (2.0 - deviation) / np.maximum(structure.lengths - ddof, 1) * (structure.lengths > ddof)
     by = library.from_host(factor.reshape(-1, *[1] * len(item)), rows)
     slopes = rows_or_data(dy) * library.astype(by, library.dtype_name(rows.dtype))
@@ -65,15 +65,15 @@ def _second_order(deviation: int, ddof: int, x: Encoding, dy: Reduced) -> Encodi
         still = values == 0
         slopes = library.where(still, 0.0, slopes / library.where(still, 1.0, values))
     beside: Array = rows - spread(mean, flat).data
-    dx: Encoding = restored(Ragged._sealed(beside * spread(slopes, flat).data, structure), shape)
+    dx: Encoding = restore(Ragged._freeze(beside * spread(slopes, flat).data, structure), shape)
     return dx
 
 
 VAR, STD = moment(VARIANCE, 0), moment(DEVIATION, 0)
 
 
-def _prepared(deviation: int) -> Callable[..., Call[Any]]:
-    return lambda x, ddof, empty: moment(deviation, at_least(ddof, "ddof", 0)).prepare(x, empty)
+def _prepare(deviation: int) -> Callable[..., Call[Any]]:
+    return lambda x, ddof, empty: moment(deviation, check_at_least(ddof, "ddof", 0)).prepare(x, empty)
 
 
 @overload
@@ -132,7 +132,7 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level:
     """
     if level is not INNERMOST:
         return at_level(reduce_var, level, x, ddof=ddof, empty=empty)
-    return moment(VARIANCE, at_least(ddof, "ddof", 0)).run(x, empty)
+    return moment(VARIANCE, check_at_least(ddof, "ddof", 0)).run(x, empty)
 
 
 @overload
@@ -175,9 +175,9 @@ def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO, level:
     """
     if level is not INNERMOST:
         return at_level(reduce_std, level, x, ddof=ddof, empty=empty)
-    return moment(DEVIATION, at_least(ddof, "ddof", 0)).run(x, empty)
+    return moment(DEVIATION, check_at_least(ddof, "ddof", 0)).run(x, empty)
 
 
 for _public, _deviation in ((reduce_var, VARIANCE), (reduce_std, DEVIATION)):
-    with_rule(_public, _prepared(_deviation))
+    with_rule(_public, _prepare(_deviation))
     by_level(keeps=False)(_public)

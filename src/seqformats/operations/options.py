@@ -6,8 +6,8 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from ..converters.layouts import at_least
-from ..errors import EXACT, KIND, OVERFLOW, RANGE, said
+from ..converters.layouts import check_at_least
+from ..errors import EXACT, KIND, OVERFLOW, RANGE, quote
 from ..formats.structure import MOST, Structure, whole
 
 ALL = 1 << 32
@@ -21,17 +21,17 @@ def number(value: object, what: str) -> float:
     given: Any = value
     single = isinstance(value, SupportsFloat) and getattr(value, "shape", ()) == () and not np.iscomplexobj(given)
     if not single or isinstance(value, (bool, np.bool_, str, bytes)):
-        raise KIND(f"{what} must be a number, not {said(value)}")
+        raise KIND(f"{what} must be a number, not {quote(value)}")
     try:
         return float(given)
     except (TypeError, ValueError, OverflowError) as error:
-        raise RANGE(f"{what} must be a number, not {said(value)}: {error}") from None
+        raise RANGE(f"{what} must be a number, not {quote(value)}: {error}") from None
 
 
 def flag(value: object, what: str) -> bool:
     """True or False; TypeError for others, arrays among them, whose truth nobody knows."""
     if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {quote(value)}")
     return bool(value)
 
 
@@ -39,7 +39,7 @@ def share(value: object, what: str) -> float:
     """A float from 0 to 1; ConversionError for others."""
     part = number(value, what)
     if not 0 <= part <= 1:
-        raise RANGE(f"{what} must be from 0 to 1, not {said(value)}")
+        raise RANGE(f"{what} must be from 0 to 1, not {quote(value)}")
     return part
 
 
@@ -47,13 +47,13 @@ def label(ignore: object) -> int:
     """Read what stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
     found = whole(ignore, "ignore")
     if not -MOST - 1 <= found <= MOST:
-        raise EXACT(f"ignore={said(ignore)} does not fit int64, the dtype of labels")
+        raise EXACT(f"ignore={quote(ignore)} does not fit int64, the dtype of labels")
     return found
 
 
 def key_of(seed: object) -> int:
     """A seed, from 0 to 2^63 - 1; ConversionError for others."""
-    return seed if type(seed) is int and 0 <= seed <= MOST else at_least(seed, "seed", 0)
+    return seed if type(seed) is int and 0 <= seed <= MOST else check_at_least(seed, "seed", 0)
 
 
 def check_places(structure: Structure) -> None:

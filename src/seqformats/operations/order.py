@@ -25,8 +25,8 @@ from .companions import batch_beside
 from .filter import STARTS
 from .options import flag
 from .ordering import PLACES, VALUES, order
-from .over import flat_layout, in_one_array, name_of, settled
-from .pick import in_kind_of, pick, picked, pullback_of
+from .over import flat_layout, in_one_array, name_of, settle
+from .pick import in_kind_of, pick, pick_call, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
 from .topk import largest_of
@@ -80,7 +80,7 @@ def _kept(structure: Structure, counts: Array | int) -> Structure:
     return kept
 
 
-def _sorted(x: Encoding, falling: bool) -> Encoding:
+def _sort(x: Encoding, falling: bool) -> Encoding:
     z = in_one_array(x)
     data = order(z, z, falling, wanted=VALUES)[0]
     if data.dtype != z._dtype:
@@ -99,7 +99,7 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
     return (flag(descending, "descending"),)
 
 
-SORT = Operation(_sorted, _sort_rule, check=_falling, planned=True)
+SORT = Operation(_sort, _sort_rule, check=_falling, planned=True)
 
 
 def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
@@ -110,7 +110,7 @@ def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
         raise SHAPE(f"by must have one key an item, item shape () or (1,), but has {beside.item_shape}")
     at = flat_layout(own._structure, beside.item_shape, beside.dtype)
     places = order(in_one_array(beside), at, falling, wanted=PLACES)[1].reshape(-1)
-    return Call(own, picked(own, places, own._structure), result, gradient)
+    return Call(own, pick_call(own, places, own._structure), result, gradient)
 
 
 def _sort_call(x: Any, descending: object = False, by: Batch | None = None) -> Call[Any]:
@@ -228,7 +228,7 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     own, result, _ = operand(x)
     falling = flag(descending, "descending")
     z = in_one_array(own)
-    y = own._with_data(settled(library_of(z.data), order(z, z, falling, wanted=PLACES)[1]))
+    y = own._with_data(settle(library_of(z.data), order(z, z, falling, wanted=PLACES)[1]))
     return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
@@ -325,7 +325,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
         chosen, places = by_plan(own, (sample,), ("topk", k, falling), _largest, own, kept, falling, k)
     else:
         chosen, places = _first(own, kept, falling, True)
-    there = in_kind_of(settled(library_of(places), places), kept, own)
+    there = in_kind_of(settle(library_of(places), places), kept, own)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
         values, at = (chosen, places) if z is own else _first(z, kept, falling, True)
@@ -408,7 +408,7 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
     structure = own._structure
     at = flat_layout(structure, own.item_shape, own.dtype)
     values = order(in_one_array(own), at, False, wanted=VALUES)[0]
-    z = Ragged._sealed(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
+    z = Ragged._freeze(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
     parts = Kept.of(STARTS(z, True), structure)
     lengths = parts.kept
     found = in_kind_of(parts.taken(z).data, lengths, own)

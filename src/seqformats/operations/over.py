@@ -22,7 +22,7 @@ from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.planned import by_plan
 from ..formats.structure import Structure
 from ..launch.kernel import Kernel, kernel, variant_of
-from ..limits import NO_ROOM, allocated, no_room, remember
+from ..limits import NO_ROOM, allocate, no_room, remember
 from .pieces import are_long
 
 
@@ -95,7 +95,7 @@ class Calculation:
             self.kernel.teach(self.path, (x._dtype,), dtype, variant)
         if back is not None:
             out = library.astype(out, back)
-        return library.settled(out) if library.functional else out
+        return library.settle(out) if library.functional else out
 
     def start(
         self,
@@ -208,9 +208,9 @@ def teach(path: Any, kernel: Kernel, arrays: Sequence[Any], made: DType) -> None
             kernel.teach(path, dtypes, made, variant_of(*names, library.dtype_name(made)))
 
 
-def settled(library: Library, out: Array) -> Array:
+def settle(library: Library, out: Array) -> Array:
     """A result in the dtype that the library has for it."""
-    return library.settled(out) if library.functional else out
+    return library.settle(out) if library.functional else out
 
 
 def rows_like(library: Library, x: Encoding, item: Shape, dtype: DType, like: Array) -> Array:
@@ -233,7 +233,7 @@ def two_like(library: Library, x: Encoding, name: str, like: Array) -> list[Arra
         return [rows_like(library, x, (), library.dtype(name), like) for _ in range(2)]
     make = NUMPY.zeros if x._gapped and x._padding() else NUMPY.empty
     shape = (2, *x._shape[: x._lead])
-    both = allocated(make, shape, NUMPY.dtype(name), np.empty(0, np.float64))
+    both = allocate(make, shape, NUMPY.dtype(name), np.empty(0, np.float64))
     return [part if library is NUMPY else library.taken(part, NUMPY) for part in both]
 
 
@@ -256,10 +256,10 @@ def layout_for(shape: Encoding, item: Shape, dtype: DType) -> Encoding:
 def flat_layout(structure: Structure, item: Shape, dtype: DType) -> Ragged:
     """A `Ragged` without data, which says that the sequences lie one after the other."""
     data: Any = ShapeDtype((structure.rows, *item), dtype)
-    return Ragged._sealed(data, structure)
+    return Ragged._freeze(data, structure)
 
 
-def combined(function: Callable[..., Array], x: Encoding, *others: Encoding) -> Encoding:
+def combine(function: Callable[..., Array], x: Encoding, *others: Encoding) -> Encoding:
     """An encoding laid out as `x` and all others, its data calculated of theirs."""
     arrays = zip(*[leaves(y) for y in (x, *others)], strict=True)
     y: Encoding = rebuild(x, [function(*a) for a in arrays])
@@ -273,7 +273,7 @@ def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     return library.empty(shape, library.dtype(name), like)
 
 
-def borrowed(library: Library, structure: Structure, width: int, like: Array) -> Array:
+def allocate_workspace(library: Library, structure: Structure, width: int, like: Array) -> Array:
     """Room for all items like these, in which a kernel puts columns in order; on devices it compares instead.
 
     What it is given there it does not touch.

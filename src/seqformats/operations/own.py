@@ -21,7 +21,7 @@ from ..errors import (
     NO_GRADIENT,
     SHAPE,
     TOGETHER,
-    said,
+    quote,
 )
 from ..formats import Encoding
 from ..formats.leaves import wants_grad
@@ -121,7 +121,7 @@ def kernel(
     """
     for function, what in ((cpu, "cpu"), *([] if cuda is None else [(cuda, "cuda")])):
         if not callable(function) or isinstance(function, type):
-            raise KIND(f"kernel takes functions, but {what} is {said(function)}")
+            raise KIND(f"kernel takes functions, but {what} is {quote(function)}")
     if getattr(cuda, "__closure__", None):
         raise KIND(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")
     for given, what, known in (
@@ -130,7 +130,7 @@ def kernel(
         (over, "over", ("units", "sequences")),
     ):
         if not (isinstance(given, str) and given in known):
-            raise CHOICE(f'{what} must be "{known[0]}" or "{known[1]}", not {said(given)}')
+            raise CHOICE(f'{what} must be "{known[0]}" or "{known[1]}", not {quote(given)}')
     if takes == gives == "rows":
         raise TOGETHER("a kernel that takes rows and gives rows has no sequences to go over")
     return _Own(cpu, cuda, takes == "rows", gives == "rows", None if dtype is None else _number_dtype(dtype), over)
@@ -162,9 +162,9 @@ class _Own:
                 raise BATCH(f"{self.__name__} takes rows, and a batch that has their sequences")
             like, *args = args  # type: ignore[assignment]
             return self.spread(_rows(x), operand(like), args)
-        return self.gathered(operand(x), args)
+        return self.gather(operand(x), args)
 
-    def gathered(self, batch: Operand, args: Any) -> Any:
+    def gather(self, batch: Operand, args: Any) -> Any:
         """Gather items."""
         given = batch.own
         x = in_one_array(given)
@@ -202,7 +202,7 @@ class _Own:
         for k, value in enumerate(args):
             if isinstance(value, (int, np.integer, np.bool_)):
                 if not -MOST <= value <= MOST:
-                    raise EXACT(f"argument {k} of {self.__name__} must fit int64, but is {said(value)}")
+                    raise EXACT(f"argument {k} of {self.__name__} must fit int64, but is {quote(value)}")
                 numbers.append(int(value))
             elif isinstance(value, (float, np.floating)):
                 numbers.append(float(value))
@@ -210,7 +210,7 @@ class _Own:
                 arrays.append(self.beside(library, data, value))
             else:
                 raise KIND(
-                    f"{self.__name__} takes arrays and numbers beside its batch, but argument {k} is {said(value)}"
+                    f"{self.__name__} takes arrays and numbers beside its batch, but argument {k} is {quote(value)}"
                 )
         structure = x._structure
         if width and structure.n:
@@ -251,9 +251,9 @@ def _number_dtype(dtype: object) -> str:
         with contextlib.suppress(TypeError, ValueError):
             name = dtype if isinstance(dtype, str) and dtype in SUMS_IN else np.dtype(dtype).name
     if name not in SUMS_IN:
-        raise CHOICE(f"a kernel writes numbers, but dtype is {said(dtype)}; those: {', '.join(SUMS_IN)}")
+        raise CHOICE(f"a kernel writes numbers, but dtype is {quote(dtype)}; those: {', '.join(SUMS_IN)}")
     return name
 
 
 def _name_of(function: Any) -> str:
-    return getattr(function, "__name__", None) or said(function)
+    return getattr(function, "__name__", None) or quote(function)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, library_of
 from ..converters.convert import convert, rows_of
-from ..converters.layouts import at_least, one_of
+from ..converters.layouts import check_at_least, one_of
 from ..errors import LONG, OVERFLOW, SHAPE, UNLIKE, WHOLE
 from ..formats import Ragged
 from ..formats.structure import MOST, Structure
@@ -74,7 +74,7 @@ def pack_bins(lengths: Lengths, capacity: int, *, fewest: bool = False) -> Ragge
     >>> len(sf.pack_bins([5, 5, 4, 4, 3, 3], 12)), len(sf.pack_bins([5, 5, 4, 4, 3, 3], 12, fewest=True))
     (3, 2)
     """
-    limit, harder = at_least(capacity, "capacity", 0), flag(fewest, "fewest")
+    limit, harder = check_at_least(capacity, "capacity", 0), flag(fewest, "fewest")
     known = Structure.of_lengths(lengths_given(lengths)).lengths
     if (known > limit).any():
         i = int(known.argmax())
@@ -83,7 +83,7 @@ def pack_bins(lengths: Lengths, capacity: int, *, fewest: bool = False) -> Ragge
     of, count = _bins(known[order], limit, harder)
     counts = np.empty(count, np.int64)
     places = group(of, counts)
-    return Ragged._sealed(order[places], Structure.of_lengths(counts))
+    return Ragged._freeze(order[places], Structure.of_lengths(counts))
 
 
 def _bins(sizes: Array, capacity: int, fewest: bool) -> tuple[Array, int]:
@@ -190,7 +190,7 @@ def pack(
     array([[5, 3, 8, 7],
            [4, 6, 0, 0]])
     """
-    limit, keep = at_least(capacity, "capacity", 1), flag(keep_order, "keep_order")
+    limit, keep = check_at_least(capacity, "capacity", 1), flag(keep_order, "keep_order")
     one_of(too_long, "too_long", ("raise", "cut"))
     if limit >= 2**31:
         raise OVERFLOW(f"cu_seqlens counts by int32, and capacity={limit} is beyond that")
@@ -207,7 +207,7 @@ def pack(
     parts, number = _parts(structure.lengths, limit)
     order, counts = _order(parts, limit, keep)
     whole = Structure.of_lengths(parts)
-    ids, wanted = [Ragged._sealed(rows, whole)[order] for rows in (tokens, known.astype(np.int64))]
+    ids, wanted = [Ragged._freeze(rows, whole)[order] for rows in (tokens, known.astype(np.int64))]
     inner = ids._structure
     wanted.data[inner.offsets[:-1]] = IGNORE
     packs = Structure.of_lengths(np.diff(inner.offsets[np.concatenate([[0], np.cumsum(counts)])]))
@@ -217,8 +217,8 @@ def pack(
     library = library_of(like)
     made = [ids.data, wanted.data, *places, begins]
     *rows, bounds = made if type(like) is np.ndarray else [library.from_host(array, like) for array in made]
-    ids, wanted, positions, numbers = [Ragged._sealed(array, packs) for array in rows]
-    return Packs(ids, wanted, positions, numbers, Ragged._sealed(bounds, Structure.of_lengths(counts + 1)))
+    ids, wanted, positions, numbers = [Ragged._freeze(array, packs) for array in rows]
+    return Packs(ids, wanted, positions, numbers, Ragged._freeze(bounds, Structure.of_lengths(counts + 1)))
 
 
 def _integers(given: Any, what: str) -> tuple[Structure, Array, Array]:

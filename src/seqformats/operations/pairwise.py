@@ -14,7 +14,7 @@ import numpy as np
 from .. import core
 from ..arrays import Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, DTYPE, INDEX, LEVELS, OVERFLOW, SHAPE, WHOLE
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import without_data
@@ -229,7 +229,7 @@ class _Pairs(NamedTuple):
         starts = np.repeat(self.two.offsets[:-1], self.one.lengths)
         return frozen(np.repeat(starts - self.inner.offsets[:-1], self.inner.lengths) + np.arange(self.inner.rows))
 
-    def swapped(self) -> tuple[_Pairs, Array]:
+    def swap(self) -> tuple[_Pairs, Array]:
         """Return these pairs in the order of the second, and their places here."""
         pairs = _Pairs.of(self.two, self.one)
         items = pairs.other
@@ -255,7 +255,7 @@ class _Pairs(NamedTuple):
         dot_pairs.start(library, (x, y), (out,), args, 1, self.one, Work(self.one.n, self.inner.rows))
         return out
 
-    def weighed(self, library: Library, y: Array, slopes: Array) -> Array:
+    def weigh(self, library: Library, y: Array, slopes: Array) -> Array:
         """For each item of the first the sum of those of the second, times the slopes of the pairs, in any graph."""
         if is_large(library, y, self.inner.rows, self.one.n):
             inner, ends = self.inner.offsets[self.one.offsets].tolist(), self.two.offsets.tolist()
@@ -264,7 +264,7 @@ class _Pairs(NamedTuple):
                 for (a, b), (c, d), count in zip(pairwise(inner), pairwise(ends), self.one.lengths, strict=True)
             ]
             return library.concatenate(parts)
-        made: Any = embedding_bag(y, Ragged._sealed(self.other, self.inner), Ragged._sealed(slopes, self.inner))
+        made: Any = embedding_bag(y, Ragged._freeze(self.other, self.inner), Ragged._freeze(slopes, self.inner))
         rows: Array = made
         return rows
 
@@ -283,7 +283,7 @@ class _Products(NamedTuple):
         values = library.astype(self.pairs.products(library, x, y), name)
         levels = self.one._levels if self.one.keeps_levels else (self.pairs.one,)
         found = LoD._over(values, (*levels, self.pairs.inner))
-        kept = tuple([Ragged._sealed(library.alias(z), s) for z, s in ((x, self.pairs.one), (y, self.pairs.two))])
+        kept = tuple([Ragged._freeze(library.alias(z), s) for z, s in ((x, self.pairs.one), (y, self.pairs.two))])
         return found, lambda dy: self.gradients(kept, dy)
 
     def gradients(self, operands: Operands, dy: LoD) -> tuple[Encoding, Encoding]:
@@ -294,10 +294,12 @@ class _Products(NamedTuple):
             name_of(self.one) if x.shape[0] == 0 else library_of(x).dtype_name(self.one.dtype),
         )
         slopes = library.astype(dy.data, _kind(name))
-        turned, places = self.pairs.swapped()
-        dx = self.pairs.weighed(library, y, slopes)
-        dz = turned.weighed(library, x, library.take(slopes, places, 0))
-        return _laid(library, dx, name, self.pairs.one, self.one), _laid(library, dz, name, self.pairs.two, self.two)
+        turned, places = self.pairs.swap()
+        dx = self.pairs.weigh(library, y, slopes)
+        dz = turned.weigh(library, x, library.take(slopes, places, 0))
+        return _lay_out(library, dx, name, self.pairs.one, self.one), _lay_out(
+            library, dz, name, self.pairs.two, self.two
+        )
 
 
 class _Scores:
@@ -312,8 +314,8 @@ class _Scores:
         """The scores, and the pullback."""
         x, y = (_rows(z) for z in operands)
         library, name = library_of(x), name_of(operands[0])
-        queries = Ragged._sealed(library.alias(x), self.one._structure)
-        documents = Ragged._sealed(library.alias(y), self.two._structure)
+        queries = Ragged._freeze(library.alias(x), self.one._structure)
+        documents = Ragged._freeze(library.alias(y), self.two._structure)
         parts: list[Array] = []
         best: list[Array] = []
         whole = self.results is None  # each query with the document at its place
@@ -328,11 +330,11 @@ class _Scores:
                 pairs = _Pairs.of(one, two)
                 made = library.products([ones[k] for k in i.tolist()], [others[k] for k in j.tolist()])
             else:
-                some, among = (z[part] if whole else z._chosen(k) for z, k in ((queries, i), (documents, j)))
+                some, among = (z[part] if whole else z._choose(k) for z, k in ((queries, i), (documents, j)))
                 pairs = _Pairs.of(some._structure, among._structure)
                 made = pairs.by_kernel(library, some.data, among.data)
-            products = Ragged._sealed(made, pairs.inner)
-            parts.append(reduce_sum(Ragged._sealed(reduce_max(products, empty=-np.inf), pairs.one)))
+            products = Ragged._freeze(made, pairs.inner)
+            parts.append(reduce_sum(Ragged._freeze(reduce_max(products, empty=-np.inf), pairs.one)))
             if back:
                 places = to_host(argmax(products))
                 starts = np.repeat(documents.offsets[:-1][j], pairs.one.lengths)
@@ -351,7 +353,7 @@ class _Scores:
     def laid(self, values: Array) -> Any:
         """The scores as the candidates are."""
         own = self.results.own  # type: ignore[union-attr]
-        return restored(Ragged._sealed(values, own._structure), own)
+        return restore(Ragged._freeze(values, own._structure), own)
 
     def parts(self) -> list[slice]:
         """Pairs of sequences that are taken at a time."""
@@ -377,17 +379,17 @@ class _Scores:
         pair = np.repeat(np.arange(lengths.size), lengths)
         there = best >= 0
         rows, best, pair = rows[there], best[there], pair[there]
-        dx = _gathered(library, y, rows, best, slopes, pair, one.rows)
-        dz = _gathered(library, x, best, rows, slopes, pair, self.two._structure.rows)
-        return _laid(library, dx, name, one, self.one), _laid(library, dz, name, self.two._structure, self.two)
+        dx = _gather(library, y, rows, best, slopes, pair, one.rows)
+        dz = _gather(library, x, best, rows, slopes, pair, self.two._structure.rows)
+        return _lay_out(library, dx, name, one, self.one), _lay_out(library, dz, name, self.two._structure, self.two)
 
 
-def _gathered(library: Library, table: Array, to: Array, ids: Array, slopes: Array, pair: Array, rows: int) -> Array:
+def _gather(library: Library, table: Array, to: Array, ids: Array, slopes: Array, pair: Array, rows: int) -> Array:
     """For each row the sum of the rows of a table that go there, times the slopes of their pairs, in any graph."""
     order = np.argsort(to, kind="stable")
     structure = Structure.of_lengths(np.bincount(to, minlength=rows).astype(np.int64))
-    weights = Ragged._sealed(library.take(slopes, pair[order], 0), structure)
-    made: Any = embedding_bag(table, Ragged._sealed(ids[order], structure), weights)
+    weights = Ragged._freeze(library.take(slopes, pair[order], 0), structure)
+    made: Any = embedding_bag(table, Ragged._freeze(ids[order], structure), weights)
     found: Array = made
     return found
 
@@ -404,5 +406,5 @@ def _rows(z: Encoding) -> Array:
     return cast
 
 
-def _laid(library: Library, rows: Array, name: str, structure: Structure, shape: Encoding) -> Any:
-    return restored(Ragged._sealed(library.astype(rows, name), structure), shape)
+def _lay_out(library: Library, rows: Array, name: str, structure: Structure, shape: Encoding) -> Any:
+    return restore(Ragged._freeze(library.astype(rows, name), structure), shape)

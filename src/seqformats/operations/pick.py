@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
-from ..converters.convert import convert, restored, rows_of
+from ..converters.convert import convert, restore, rows_of
 from ..converters.like import convert_like
 from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
@@ -45,10 +45,10 @@ def pick(z: Encoding, places: Array, structure: Structure, *, by_column: bool = 
     sample = z._sample()
     library = library_of(sample)
     columns = math.prod(z.item_shape) if by_column else 1
-    return moved(pick_rows, z, structure, _brought(places, library, sample), columns, 0, columns=columns)
+    return move(pick_rows, z, structure, _bring_places(places, library, sample), columns, 0, columns=columns)
 
 
-def moved(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns: int = 1) -> Any:
+def move(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns: int = 1) -> Any:
     """The rows that a kernel moves out of `z`, sequence by sequence, with the lengths of `structure`, in its kind.
 
     The kernel takes where they lie, in blocks, the offsets of `structure`, and `args`; it moves rows, or so many parts
@@ -70,8 +70,8 @@ def moved(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns:
 def in_kind_of(rows: Array, structure: Structure, z: Encoding) -> Any:
     """Rows that lie one after the other, with the lengths of `structure`, in the kind of `z`."""
     if z._flat and not z.keeps_levels:
-        return z._sealed(rows, structure)
-    return convert_like(Ragged._sealed(rows, structure), without_data(z))
+        return z._freeze(rows, structure)
+    return convert_like(Ragged._freeze(rows, structure), without_data(z))
 
 
 def place(
@@ -104,7 +104,7 @@ def place(
     else:
         out = library.copy(start) if made == name or once else library.astype(start, made)
     if width and structure.rows:
-        args = (at._layout(), structure.offsets, _brought(places, library, out))
+        args = (at._layout(), structure.offsets, _bring_places(places, library, out))
         if once:
             columns = width if by_column else 1
             size = width // columns * library.itemsize(dtype)
@@ -112,10 +112,10 @@ def place(
         else:
             add_rows.start(library, (rows,), (out,), args, width, structure)
     found = at._with_data(out if made == name else library.astype(out, name))
-    return found if blocks else restored(found, like)
+    return found if blocks else restore(found, like)
 
 
-def picked(own: Encoding, places: Array, structure: Structure) -> Rule:
+def pick_call(own: Encoding, places: Array, structure: Structure) -> Rule:
     """The rule of a `Call` that picks where no place comes twice; both ways are linear, to any order."""
     pullback = pullback_of(own, places, structure, once=True)
     return lambda z, _: (pick(z, places, structure), pullback)
@@ -136,7 +136,7 @@ def pullback_of(
     return lambda dy: linear(back, forward, dy)
 
 
-def _brought(places: Array, library: Library, out: Array) -> Array:
+def _bring_places(places: Array, library: Library, out: Array) -> Array:
     """Places as kernels take them where `out` is: on the host NumPy's, on a GPU from either side."""
     if type(places) is np.ndarray:
         places.setflags(write=False)

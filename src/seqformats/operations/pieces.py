@@ -71,7 +71,7 @@ def twice(
     kernel.start(library, (parts,), (out,), (whole.flat, *numbers), width, whole)
 
 
-def summed(
+def sum_parts(
     _: Kernel | None,
     library: Library,
     data: Array,
@@ -97,7 +97,7 @@ def sums_of(library: Library, data: Array, out: Array, at: Layout, width: int, e
     return parts
 
 
-def varied(
+def vary_parts(
     _: Kernel | None,
     library: Library,
     data: Array,
@@ -137,7 +137,7 @@ def running(
         move(library, result, out, structure.flat, own, width * out.dtype.itemsize, structure)
 
 
-def found(
+def find_parts(
     library: Library, data: Array, wanted: Array, out: Array, args: tuple[Layout], width: int, structure: Structure
 ) -> None:
     """Find what `find_rows` finds, in pieces."""
@@ -164,18 +164,18 @@ def largest(
     (out, tops, _), (own, ks, most) = made, args
     data, at, each, _ = cut(library, data, own, width, structure)
 
-    def of(parts: Structure) -> tuple[Array, Array, Array]:
+    def take_means(parts: Structure) -> tuple[Array, Array, Array]:
         """Means that nobody reads, items, and their places, of so many parts of sequences."""
         size = parts.n * width
         places = library.empty((size * most,), library.dtype("int64"), tops)
         return library.empty((size,), out.dtype, out), library.empty((size * most,), tops.dtype, tops), places
 
     level: Pieces = structure.pieces
-    lists, over, rows = of(each), each, each.offsets
+    lists, over, rows = take_means(each), each, each.offsets
     topk_rows.start(library, (data,), lists, (at, _ONE, most, 1), width, each)
     while level.whole.longest > Pieces.GROUP:
         level = level.groups
-        merged, work = of(level.each), Work(level.each.n, level.each.rows)
+        merged, work = take_means(level.each), Work(level.each.n, level.each.rows)
         merge_tops.start(library, lists[1:], merged, (level.each.offsets, rows, _ONE), width, over, work)
         lists, over, rows = merged, level.each, rows[level.each.offsets]
     merge_tops.start(library, lists[1:], made, (level.whole.offsets, rows, ks), width, level.whole)
@@ -238,7 +238,7 @@ def slopes(
     spread_slopes.start(library, (totals, dy, y), (dx,), (own, log), width, structure)
 
 
-def weighed(
+def weigh_parts(
     library: Library,
     given: tuple[Array, Array],
     made: tuple[Array, Array],
@@ -261,7 +261,7 @@ def weighed(
         share_rows.start(library, (sums, totals), (out,), (own,), width, whole)
 
 
-def ordered(
+def order_parts(
     library: Library,
     data: Array,
     made: tuple[Array, Array, Array, Array],

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..arrays import Array, Library, frozen, is_array, library_of
-from ..converters.convert import convert, restored, rows_of
+from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import lod_to_ragged
 from ..errors import COUNTS, EXACT, LEVELS, UNLIKE, ConversionError
 from ..formats import Encoding, LoD, Masked, Ragged, structure_of
 from ..formats.annotations import Index, Shaped
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
@@ -100,7 +100,7 @@ def masked_scatter(base: Batch | complex, mask: Batch | Shaped, values: Batch | 
     if isinstance(base, _NUMBERS):
         whole = operand(mask)
         item = tuple(rows.shape[1:]) if is_array(given.own) else given.own.item_shape
-        start: Any = Ragged._sealed(_filled(base, rows, (whole.own._structure.rows, *item)), whole.own._structure)
+        start: Any = Ragged._freeze(_fill(base, rows, (whole.own._structure.rows, *item)), whole.own._structure)
     else:
         whole, given = _together(base, values, given)
         start = whole.own
@@ -129,14 +129,14 @@ def _as_empty(values: object, found: Operand, base: Encoding) -> Operand:
     if base.keeps_levels and not levels:
         counts = [len(own), *[0] * (len(base._levels) - 1)]
         levels = tuple([Structure.of_lengths(np.zeros(count, np.int64)) for count in counts])
-    same: Any = LoD._over(rows, levels) if base.keeps_levels else Ragged._sealed(rows, own._structure)
+    same: Any = LoD._over(rows, levels) if base.keeps_levels else Ragged._freeze(rows, own._structure)
     return found._replace(own=same)
 
 
-def _filled(value: Any, like: Array, shape: tuple[int, ...]) -> Array:
+def _fill(value: Any, like: Array, shape: tuple[int, ...]) -> Array:
     """An array of this shape, beside `like` and in its dtype, of one value."""
     library = library_of(like)
-    nothing = Ragged._sealed(library.empty((0, *shape[1:]), like.dtype, like), one_sequence(0))
+    nothing = Ragged._freeze(library.empty((0, *shape[1:]), like.dtype, like), one_sequence(0))
     try:
         filled: Array = convert(nothing, Masked, width=shape[0], fill=value).data.reshape(shape)
     except ConversionError as error:
@@ -160,8 +160,8 @@ class _Puts:
             raise COUNTS(f"values has {found.n} sequences, but mask has {kept.kept.n}")
         if not found.same_lengths(kept.kept):
             raise UNLIKE(
-                f"values has sequences of lengths {shown(found.lengths)}, but mask is true so often: "
-                f"{shown(kept.kept.lengths)}"
+                f"values has sequences of lengths {abridge(found.lengths)}, but mask is true so often: "
+                f"{abridge(kept.kept.lengths)}"
             )
 
     def rule(self, operands: Operands, back: bool) -> tuple[Any, Pullback]:
@@ -172,7 +172,7 @@ class _Puts:
     def rule_of_values(self, values: Any, back: bool) -> tuple[Any, Pullback]:
         """Gradient rule of the values alone, beside a number."""
         self.keep(back)
-        return self.forward((self.start, values)), lambda dy: linear(self.taken, self.placed, dy)
+        return self.forward((self.start, values)), lambda dy: linear(self.taken, self.place, dy)
 
     def keep(self, back: bool) -> None:
         """Copy the marks for a pullback: they are the caller's, who may write others before the gradient comes."""
@@ -189,7 +189,7 @@ class _Puts:
         library, start = library_of(rows), rows_of(base)
         out = library.copy(start) if base._flat else start
         self.kept.put(library, rows, out, self.start._structure)
-        return restored(Ragged._sealed(out, self.start._structure), self.shape)
+        return restore(Ragged._freeze(out, self.start._structure), self.shape)
 
     def back(self, dy: Encoding) -> tuple[Any, Any]:
         """The gradients of the batch and of the values."""
@@ -199,13 +199,13 @@ class _Puts:
 
     def taken(self, dy: Encoding) -> Any:
         """The marked items, as the values are."""
-        rows = rows_of(self.kept.taken(Ragged._sealed(rows_of(dy), self.start._structure)))
-        return restored(Ragged._sealed(rows, self.kept.kept), self.of_values) if is_encoding(self.of_values) else rows
+        rows = rows_of(self.kept.taken(Ragged._freeze(rows_of(dy), self.start._structure)))
+        return restore(Ragged._freeze(rows, self.kept.kept), self.of_values) if is_encoding(self.of_values) else rows
 
-    def placed(self, values: Any) -> Any:
+    def place(self, values: Any) -> Any:
         """The values at the marked places, and zeros elsewhere."""
         rows = values if is_array(values) else rows_of(values)
-        return self.kept.placed(Ragged._sealed(rows, self.kept.kept), self.shape)
+        return self.kept.place(Ragged._freeze(rows, self.kept.kept), self.shape)
 
 
 @operation
@@ -325,10 +325,10 @@ class _Replaced:
         """The gradients of the batch and of the values, zeros where nothing came from."""
         r = lod_to_ragged(convert(dy, LoD), level=0) if self.base.keeps_levels else convert(dy, Ragged)
         return (
-            self.placed(r._chosen(self.own), self.own, self.base),
-            self.placed(r._chosen(self.others), self.source[self.others] - len(self.base), self.values),
+            self.place(r._choose(self.own), self.own, self.base),
+            self.place(r._choose(self.others), self.source[self.others] - len(self.base), self.values),
         )
 
-    def placed(self, dy: Ragged, where: Array, shape: Encoding) -> Any:
+    def place(self, dy: Ragged, where: Array, shape: Encoding) -> Any:
         """Sequences at places of a batch of zeros."""
-        return restored(placed_sequences(dy, where, structure_of(shape, 0)), shape)
+        return restore(placed_sequences(dy, where, structure_of(shape, 0)), shape)

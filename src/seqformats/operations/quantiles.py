@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Array, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import in_floats
-from ..errors import CHOICE, KIND, RANGE, SHAPE, said
+from ..errors import CHOICE, KIND, RANGE, SHAPE, quote
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -22,7 +22,7 @@ from ..launch.kernel import kernel
 from ..layout import Constants
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .ordering import in_order, wants_order
-from .over import borrowed, in_one_array, layout_for, name_of, settled
+from .over import allocate_workspace, in_one_array, layout_for, name_of, settle
 from .reduction import ZERO, Reduction
 from .spread import items_at
 
@@ -62,7 +62,7 @@ class _Quantiles:
         count = self.levels.size
         made = library.dtype_name(dtype)
 
-        def placed(rows: Array) -> Encoding:
+        def place(rows: Array) -> Encoding:
             lead = layout_for(shape, item, dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), dtype, rows)
             if width and n * count:
@@ -71,7 +71,7 @@ class _Quantiles:
             y: Encoding = shape._with_data(library.astype(dx, name))
             return y
 
-        def gathered(dz: Encoding) -> Array:
+        def gather(dz: Encoding) -> Array:
             chosen = items_at(dz, places.reshape(-1, *item), np.repeat(np.arange(n), 2 * count))
             chosen = chosen.reshape(n, count, 2, *item)
             above = shares.reshape(n, count, *[1] * len(item))
@@ -79,7 +79,7 @@ class _Quantiles:
             reshaped: Array = library.astype(parts, name).reshape(values.shape)
             return reshaped
 
-        return values, lambda dy: linear(placed, gathered, dy)
+        return values, lambda dy: linear(place, gather, dy)
 
     def selected(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
         """The values ``(n, *levels, *item)``, and if `needed` the places of the items that they are made of.
@@ -110,10 +110,10 @@ class _Quantiles:
             if first:
                 ordered_quantiles.start(library, (data, ids), results, args, width, structure)
             else:
-                items = borrowed(library, structure, width, out)
+                items = allocate_workspace(library, structure, width, out)
                 quantile_rows.start(library, (data,), (*results, items), args, width, structure)
         if finish:
-            out = settled(library, library.astype(out, result))
+            out = settle(library, library.astype(out, result))
         return out, places, shares
 
 
@@ -127,29 +127,29 @@ def _reduction(name: str, levels: float | tuple[float, ...], interpolation: str 
     )
 
 
-def _of(q: object, interpolation: object) -> Reduction:
+def _find_record(q: object, interpolation: object) -> Reduction:
     """The record of these levels; those that were asked for last are kept."""
     if not isinstance(interpolation, str):
-        raise KIND(f"interpolation must be a name, not {said(interpolation)}")
+        raise KIND(f"interpolation must be a name, not {quote(interpolation)}")
     if interpolation not in INTERPOLATIONS:
-        raise CHOICE(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {said(interpolation)}")
+        raise CHOICE(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {quote(interpolation)}")
     if is_array(q):
         q = to_host(q).tolist()
     several = isinstance(q, (list, tuple))
     levels = []
     for value in q if several else [q]:  # type: ignore[attr-defined]  # asked, not known
         if isinstance(value, (list, tuple)):
-            raise SHAPE(f"q must be a number or have one axis, not {said(q)}")
+            raise SHAPE(f"q must be a number or have one axis, not {quote(q)}")
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise KIND(f"q must be a number from 0 to 1, or some, not {said(value)}")
+            raise KIND(f"q must be a number from 0 to 1, or some, not {quote(value)}")
         if not 0 <= value <= 1:
-            raise RANGE(f"q must be a number from 0 to 1, not {said(value)}")
+            raise RANGE(f"q must be a number from 0 to 1, not {quote(value)}")
         levels.append(float(value))
-    return _known(tuple(levels) if several else levels[0], interpolation)
+    return _make_record(tuple(levels) if several else levels[0], interpolation)
 
 
 @functools.lru_cache(maxsize=64)
-def _known(levels: float | tuple[float, ...], interpolation: str) -> Reduction:
+def _make_record(levels: float | tuple[float, ...], interpolation: str) -> Reduction:
     return _reduction("quantile", levels, interpolation)
 
 
@@ -271,12 +271,12 @@ def reduce_quantile(
     """
     if level is not INNERMOST:
         return at_level(reduce_quantile, level, x, q, interpolation=interpolation, empty=empty)
-    return _of(q, interpolation).run(x, empty)
+    return _find_record(q, interpolation).run(x, empty)
 
 
-def _prepared(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -> Call[Any]:
-    return _of(q, interpolation).prepare(x, empty)
+def _prepare(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -> Call[Any]:
+    return _find_record(q, interpolation).prepare(x, empty)
 
 
-with_rule(reduce_quantile, _prepared)
+with_rule(reduce_quantile, _prepare)
 by_level(keeps=False)(reduce_quantile)

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import core
 from ..arrays import Array, distinct, frozen, is_array, library_of, to_host
-from ..converters.convert import convert, restored, rows_of
-from ..converters.layouts import at_least
+from ..converters.convert import convert, restore, rows_of
+from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
-from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, said
+from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
@@ -24,12 +24,12 @@ from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
-from .runs import Runs, rule_of_parts, taken
+from .runs import Runs, rule_of_parts, take
 
 cut_runs, keep_rows, reverse_rows = kernel("cut_runs"), kernel("keep_rows"), kernel("reverse_rows")
 
 
-def _reversed(x: Encoding) -> Encoding:
+def _reverse(x: Encoding) -> Encoding:
     z = x if x._in_one_array else convert(x, Ragged)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
     out = rows_like(library, z, item, z._dtype, data)
@@ -47,10 +47,10 @@ _reversing_back = core.Spread(moves=True, alike=True, laid=[0])
 
 
 def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
-    return _reversed(x), Back(lambda dy: linear(_reversed, _reversed, dy), _reversing_back, without_data(x))
+    return _reverse(x), Back(lambda dy: linear(_reverse, _reverse, dy), _reversing_back, without_data(x))
 
 
-REVERSE = Operation(_reversed, _reverse_rule, by_column=True, path=_reversing, planned=True)
+REVERSE = Operation(_reverse, _reverse_rule, by_column=True, path=_reversing, planned=True)
 
 
 @by_level(keeps=True)
@@ -112,7 +112,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
+SLICE = Operation(take, rule_of_parts, check=_ranges, by_column=True)
 
 
 @by_level(keeps=False)
@@ -207,7 +207,7 @@ def reshape(x: B, width: int, *, level: int = INNERMOST) -> Call[B]:  # noqa: AR
            [4, 5, 6, 7]])
     """
     own, result, gradient = operand(x)
-    width = at_least(width, "width", 1)
+    width = check_at_least(width, "width", 1)
     item = own.item_shape
     if len(item) > 1:
         raise SHAPE(f"reshape is for items of one axis, but they have shape {item}")
@@ -217,7 +217,7 @@ def reshape(x: B, width: int, *, level: int = INNERMOST) -> Call[B]:  # noqa: AR
         i = int((numbers % width != 0).argmax())
         raise BEYOND(
             f"sequence {i} has {structure.lengths[i]} items of {math.prod(item)}, {numbers[i]} numbers, which "
-            f"do not divide into rows of {said(width)}"
+            f"do not divide into rows of {quote(width)}"
         )
     reshaped = Structure.of_lengths(numbers // width)
     shape = without_data(own)
@@ -228,10 +228,10 @@ def reshape(x: B, width: int, *, level: int = INNERMOST) -> Call[B]:  # noqa: AR
             rows = rows.reshape(reshaped.rows, width)
         except (ValueError, RuntimeError) as error:  # no rows, but wider than anything
             raise no_room((reshaped.rows, width), error) from None
-        return convert_like(Ragged._sealed(rows, reshaped), shape)
+        return convert_like(Ragged._freeze(rows, reshaped), shape)
 
     def back(dy: Encoding) -> Any:
-        return restored(Ragged._sealed(rows_of(dy).reshape(structure.rows, *item), structure), shape)
+        return restore(Ragged._freeze(rows_of(dy).reshape(structure.rows, *item), structure), shape)
 
     return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), result, gradient)
 
@@ -287,7 +287,7 @@ def erase(x: B, tokens: Integers | Set[int] | int, *, level: int = INNERMOST) ->
     kept = np.flatnonzero(kept)
     ends = np.searchsorted(kept, own._structure.offsets)
     data = library_of(r.data).take(r.data, kept, 0)
-    y = convert_like(Ragged._sealed(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
+    y = convert_like(Ragged._freeze(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
     found: B = y if result is None else result(y)
     return found
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, SupportsFloat, overload
 
 from ..arrays import Array, library_of
 from ..arrays.dtypes import differentiable
-from ..converters.convert import restored, rows_of
-from ..errors import RANGE, said
+from ..converters.convert import restore, rows_of
+from ..errors import RANGE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -16,7 +16,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
 from .annotations import B, Batch
 from .averages import Averages
-from .companions import NO_MARKS, NOTHING, floats_for, in_kind, kept, marks_beside, settled_like
+from .companions import NO_MARKS, NOTHING, copy_marks, floats_for, in_kind, marks_beside, settled_like
 from .options import flag, number
 from .over import in_one_array, layout_for, name_of
 from .scan import Decay, Scan, decay_of, initial_of, start_of
@@ -182,7 +182,7 @@ def _call(found: Operand, by: Decay, start: Any, started: bool, scan: Scan, fina
         differentiable(name_of(z), "a recurrence")
         if by.is_operand and not final and not started:
             differentiable(decay_name, "a recurrence")
-        fixed = scan._replace(marks=kept(scan.marks), shape=without_data(z))
+        fixed = scan._replace(marks=copy_marks(scan.marks), shape=without_data(z))
         like = by._replace(own=without_data(given[1])) if by.is_operand else by
         memory = _Memory(fixed, like, library.alias(out), decay, first, started, final)
         return result, memory.pullback
@@ -224,32 +224,32 @@ def _gradients_in_graph(
     slopes = library.astype(rows_of(dy[0]), library.dtype_name(x.dtype))
     way: dict[str, Any] = {"reverse": not scan.back, "exclusive": True, "initial": dy[1], "final": True}
     first = slopes if scan.exclusive else steps * slopes
-    later, dinitial = recurrence(Ragged._sealed(first, structure), Ragged._sealed(steps, structure), **way)
+    later, dinitial = recurrence(Ragged._freeze(first, structure), Ragged._freeze(steps, structure), **way)
     g = later.data if scan.exclusive else slopes + later.data
-    dx: Encoding = restored(Ragged._sealed(of_steps(g, 0.0), structure), without_data(z))
+    dx: Encoding = restore(Ragged._freeze(of_steps(g, 0.0), structure), without_data(z))
     found: list[Any] = [dx]
     if by.is_operand:
         states = recurrence(
-            Ragged._sealed(of_steps(x, 0.0), structure),
-            Ragged._sealed(steps, structure),
+            Ragged._freeze(of_steps(x, 0.0), structure),
+            Ragged._freeze(steps, structure),
             initial=given[-1] if started else start,
             reverse=scan.back,
             exclusive=True,
         )
         each = of_steps(g * states.data, 0.0)
-        found.append(_gathered(each, by, own, structure.rows))
+        found.append(_gather(each, by, own, structure.rows))
     if started:
         found.append(library.astype(dinitial, library.dtype_name(given[-1].dtype)))
     return tuple(found)
 
 
-def _gathered(each: Array, by: Decay, own: Any, rows: int) -> Any:
+def _gather(each: Array, by: Decay, own: Any, rows: int) -> Any:
     """The gradient of a decay, of that of each number's, in the graph."""
     if by.form == "full":
-        return restored(Ragged._sealed(each, own._structure), without_data(own))
+        return restore(Ragged._freeze(each, own._structure), without_data(own))
     if by.form == "item":
         sums = each.reshape(rows, -1).sum(1).reshape(rows, *own.item_shape)
-        return restored(Ragged._sealed(sums, own._structure), without_data(own))
+        return restore(Ragged._freeze(sums, own._structure), without_data(own))
     if by.form == "column":
         return each.sum(0).reshape(tuple(own.shape))
     return each.reshape(-1).sum(0)
@@ -279,7 +279,7 @@ class _Memory(NamedTuple):
         name = library.dtype_name(scan.shape._dtype)
         gradients: list[Any] = [scan.shape._with_data(library.astype(dx, name))]
         if decay.is_operand:
-            gradients.append(decay.collected(library, scan.at, found))
+            gradients.append(decay.collect(library, scan.at, found))
         if self.started:
             gradients.append(dinitial)
         return tuple(gradients)
@@ -350,7 +350,7 @@ def _ema(x: B, decay: object, adjust: object, where: Any) -> Call[B]:
     kinds = floats_for("a moving average", name_of(own))
     by = number(decay, "decay")
     if not 0 <= by <= 1:
-        raise RANGE(f"decay must be from 0 to 1, not {said(decay)}")
+        raise RANGE(f"decay must be from 0 to 1, not {quote(decay)}")
     shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
     averages = Averages(shape, at, kinds, marks_beside(where, own, at, "where"), by, flag(adjust, "adjust"))
@@ -360,7 +360,7 @@ def _ema(x: B, decay: object, adjust: object, where: Any) -> Call[B]:
         if not back:
             return y, None
         differentiable(name_of(z), "a moving average")
-        fixed = averages._replace(marks=kept(averages.marks))
+        fixed = averages._replace(marks=copy_marks(averages.marks))
         return y, lambda dy: linear(lambda d: fixed.along(d, True), fixed.along, dy)
 
     return Call(own, rule, found.result, found.gradient)

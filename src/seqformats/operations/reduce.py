@@ -12,8 +12,8 @@ from typing import Any, overload
 from .. import hints, registry
 from ..arrays import Array, library_of
 from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, sums
-from ..converters.convert import convert, restored, without_padding
-from ..errors import CHOICE, DTYPE, KIND, TOGETHER, said
+from ..converters.convert import convert, restore, without_padding
+from ..errors import CHOICE, DTYPE, KIND, TOGETHER, quote
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
@@ -22,7 +22,7 @@ from .annotations import Batch, Empty, Flat, Nested, Reduced, Weights
 from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
 from .extremes import FIRST, LAST, MAX, MIN
 from .moments import STD, VAR
-from .over import Calculation, Spreading, combined
+from .over import Calculation, Spreading, combine
 from .pieces import powers_times, twice
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
@@ -38,10 +38,10 @@ def _logsumexp_second_order(x: Encoding, dy: Reduced) -> Encoding:
     logs = rows_or_data(reduce_logsumexp(x))
     library = library_of(logs)
     logs = library.where(logs == LOWEST, 0.0, logs)
-    powers = combined(lambda a, b: library.exp(a - b), x, spread(logs, shape))
+    powers = combine(lambda a, b: library.exp(a - b), x, spread(logs, shape))
     totals = rows_or_data(reduce_sum(powers))  # 1, but for the rounding of the logarithms
     totals = library.where(totals == 0, 1.0, totals)  # a sequence of -inf alone has no slope
-    slopes = combined(lambda a, b: a * b, powers, spread(rows_or_data(dy) / totals, shape))
+    slopes = combine(lambda a, b: a * b, powers, spread(rows_or_data(dy) / totals, shape))
     dx: Encoding = without_padding(slopes)
     return dx
 
@@ -56,8 +56,8 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
         )
     shape = without_data(r)
     products, rows = spread(reduce_prod(r), shape), spread(rows_or_data(dy), shape)
-    slopes = combined(lambda item, product, row: row * (product / item).conj(), r, products, rows)
-    dx: Encoding = restored(slopes, without_data(x))
+    slopes = combine(lambda item, product, row: row * (product / item).conj(), r, products, rows)
+    dx: Encoding = restore(slopes, without_data(x))
     return dx
 
 
@@ -152,20 +152,20 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None, level: int = INNE
 
 def _by_name(kind: object) -> Reduction:
     if not isinstance(kind, str):
-        raise KIND(f"a reduction is called by its name, not {said(kind)}")
+        raise KIND(f"a reduction is called by its name, not {quote(kind)}")
     if kind.lower() not in _BY_NAME:
         hint = hints.near(kind, _BY_NAME)
-        raise CHOICE(f"no reduction is called {said(kind)}; there are: {', '.join(_BY_NAME)}{hint}")
+        raise CHOICE(f"no reduction is called {quote(kind)}; there are: {', '.join(_BY_NAME)}{hint}")
     return _BY_NAME[kind.lower()]
 
 
 @registry.gradient(reduce)
 def _reduce(args: tuple[object, ...], options: dict[str, object]) -> tuple[Reduced, Pullback]:
-    def given(x: Batch, kind: str, *, empty: Empty | None = None) -> Call[Reduced]:
+    def reduce_given(x: Batch, kind: str, *, empty: Empty | None = None) -> Call[Reduced]:
         record = _by_name(kind)
         return record.prepare(x, record.default if empty is None else empty)
 
-    return given(*args, **options).vjp()  # type: ignore[arg-type]
+    return reduce_given(*args, **options).vjp()  # type: ignore[arg-type]
 
 
 by_level(keeps=False)(reduce)
@@ -174,7 +174,7 @@ by_level(keeps=False)(reduce)
 # --- the functions ---------------------------------------------------------------------------------------------------
 
 
-def _summed(record: Weighted) -> Callable[..., Call[Any]]:
+def _sum_call(record: Weighted) -> Callable[..., Call[Any]]:
     """The call of a sum or a mean, by the arguments of its function in their order."""
 
     def prepare(x: Batch, weights: Weights | None, empty: Empty) -> Call[Any]:
@@ -254,7 +254,7 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO,
     return SUM.run(x, empty)
 
 
-with_rule(reduce_sum, _summed(WEIGHTED_SUM))
+with_rule(reduce_sum, _sum_call(WEIGHTED_SUM))
 by_level(keeps=False, beside=("weights",))(reduce_sum)
 
 
@@ -306,7 +306,7 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     return MEAN.run(x, empty)
 
 
-with_rule(reduce_mean, _summed(WEIGHTED_MEAN))
+with_rule(reduce_mean, _sum_call(WEIGHTED_MEAN))
 by_level(keeps=False, beside=("weights",))(reduce_mean)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import AUTOCAST, Array, library_of
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
-from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
+from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.overlapping import Windows, in_place
 from ..formats.planned import by_plan, follow
@@ -217,14 +217,14 @@ def check_empty(structure: Structure, empty: object, few: int = 0) -> None:
     """An error for what is no value, and where there should be none, but a sequence has no more items than `few`."""
     if isinstance(empty, str):
         if empty != "raise":
-            raise EXACT(f'empty must be a value or "raise", not {said(empty)}')
+            raise EXACT(f'empty must be a value or "raise", not {quote(empty)}')
         vacant = structure.lengths <= few
         if vacant.any():
             i = int(vacant.argmax())
             how = "is empty" if structure.lengths[i] == 0 else f"has {structure.lengths[i]} items, which are too few"
             raise EMPTY(f"sequence {i} {how}; give empty=0.0 or another value for it")
     elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
-        raise KIND(f'empty must be a number or "raise", not {said(empty)}')
+        raise KIND(f'empty must be a number or "raise", not {quote(empty)}')
 
 
 def fitting_value(empty: object, name: str) -> object:
@@ -238,7 +238,7 @@ def fitting_value(empty: object, name: str) -> object:
         if fits and (SUMS_IN.get(name) in ("int64", "uint64") or not _is_number(name)):
             value = int(value)  # so that neither False nor -0.0 is written out as text
     if not fits:
-        raise EXACT(f"empty={said(empty)} does not fit {name}, the dtype of the result")
+        raise EXACT(f"empty={quote(empty)} does not fit {name}, the dtype of the result")
     return value
 
 

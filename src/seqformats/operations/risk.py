@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, frozen, is_array, to_host
 from ..converters.convert import convert
-from ..errors import DTYPE, KIND, LEVELS, NAN, SHAPE, said
+from ..errors import DTYPE, KIND, LEVELS, NAN, SHAPE, quote
 from ..formats import Ragged
 from ..gradients.operation import operand
 from .annotations import T
@@ -126,7 +126,7 @@ def _numbers(given: Any, count: int, what: str, of: str) -> Array:
     try:
         found = np.asarray(to_host(given) if is_array(given) else given)
     except ValueError as error:
-        raise KIND(f"{what} must be numbers, one for each of the {of}, not {said(given)}: {error}") from None
+        raise KIND(f"{what} must be numbers, one for each of the {of}, not {quote(given)}: {error}") from None
     if found.dtype.kind not in "biuf" and found.size:
         raise DTYPE(f"{what} must be real numbers, not {found.dtype}")
     if found.shape != (count,):

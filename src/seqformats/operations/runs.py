@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import core
 from ..arrays import NUMPY, Array, Library, library_of
-from ..converters.convert import convert, restored
+from ..converters.convert import convert, restore
 from ..converters.like import convert_like
 from ..formats import Encoding, List, Ragged
 from ..formats.leaves import without_data
@@ -18,8 +18,8 @@ from ..formats.structure import Structure
 from ..gradients.operation import Pullback, linear
 from ..launch.kernel import kernel
 from ..layout import Layout
-from .pick import moved, pick, place
-from .spread import summed
+from .pick import move, pick, place
+from .spread import sum_items
 
 count_kept, move_kept = kernel("count_kept"), kernel("move_kept")
 
@@ -30,11 +30,11 @@ class Parts(Protocol):
     def taken(self, z: Encoding) -> Any:
         """Take these items of `z`, outside of any graph."""
 
-    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+    def place(self, dy: Encoding, shape: Encoding) -> Any:
         """The way back: `dy` in its places in sequences like those of `shape`, zeros elsewhere."""
 
 
-def taken(x: Encoding, parts: Parts) -> Any:
+def take(x: Encoding, parts: Parts) -> Any:
     """The `forward` of an `Operation` whose check says which parts are taken."""
     return parts.taken(x)
 
@@ -42,7 +42,7 @@ def taken(x: Encoding, parts: Parts) -> Any:
 def rule_of_parts(x: Encoding, parts: Parts) -> tuple[Any, Pullback]:
     """The `rule` of such an operation."""
     shape = without_data(x)
-    return parts.taken(x), lambda dy: linear(lambda d: parts.placed(d, shape), parts.taken, dy)
+    return parts.taken(x), lambda dy: linear(lambda d: parts.place(d, shape), parts.taken, dy)
 
 
 class Runs(NamedTuple):
@@ -71,14 +71,14 @@ class Runs(NamedTuple):
         if one:
             form = ((*z._levels[:-1], kept),) if z.keeps_levels else z._form(kept.longest)
             return lay_out(source, type(z), form)
-        return convert_like(Ragged._sealed(lay_out(source, Ragged).data, kept), z)
+        return convert_like(Ragged._freeze(lay_out(source, Ragged).data, kept), z)
 
-    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+    def place(self, dy: Encoding, shape: Encoding) -> Any:
         """By one move."""
         source = Source(*convert(dy, Ragged)._read())
         out = source.empty(shape._structure.rows, zeros=True)
         put_rows(source._replace(at=self.pieces.flat, structure=self.pieces), out, self.starts)
-        return restored(Ragged._sealed(out, shape._structure), shape)
+        return restore(Ragged._freeze(out, shape._structure), shape)
 
 
 class Picks(NamedTuple):
@@ -91,7 +91,7 @@ class Picks(NamedTuple):
         """In the encoding of `z`."""
         return pick(z, self.places, self.kept)
 
-    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+    def place(self, dy: Encoding, shape: Encoding) -> Any:
         """No place comes twice."""
         return place(dy, self.places, shape, once=True)
 
@@ -107,21 +107,21 @@ class Kept(NamedTuple):
         """Keep the marked items; their numbers are copied to the host once."""
         library = library_of(marks)
         if library is not NUMPY and library.kind(marks) != "cpu":
-            counts = library.to_numpy(summed(Ragged._sealed(marks, structure)))
+            counts = library.to_numpy(sum_items(Ragged._freeze(marks, structure)))
             return cls(Structure.of_lengths(counts.astype(np.int64)), marks)
         marks = library.operand(marks)
         return cls(core.structured(count_kept.run, structure.n, 0, marks, structure.offsets)[0], marks)
 
     def taken(self, z: Encoding) -> Any:
         """In the encoding of `z`."""
-        return moved(move_kept, z, self.kept, self.marks, 0)
+        return move(move_kept, z, self.kept, self.marks, 0)
 
-    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+    def place(self, dy: Encoding, shape: Encoding) -> Any:
         """No place comes twice."""
         source, structure = Source(*convert(dy, Ragged)._read()), shape._structure
         out = source.empty(structure.rows, zeros=True)
         self.put(source.library, source.data, out, structure)  # type: ignore[arg-type]
-        return restored(Ragged._sealed(out, structure), shape)
+        return restore(Ragged._freeze(out, structure), shape)
 
     def put(self, library: Library, rows: Array, out: Array, structure: Structure) -> None:
         """Write `rows`, one for each mark, over the marked rows of `out`, which has those of `structure`."""

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, is_array, library_of
-from ..converters.convert import restored, rows_of
-from ..errors import DTYPE, KIND, SHAPE, said
+from ..converters.convert import restore, rows_of
+from ..errors import DTYPE, KIND, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
@@ -25,7 +25,7 @@ from .companions import (
 )
 from .options import number
 from .over import name_of, rows_like
-from .spread import summed
+from .spread import sum_items
 
 recurrence_rows, recurrence_back = kernel("recurrence_rows"), kernel("recurrence_back")
 
@@ -114,7 +114,7 @@ class Decay(NamedTuple):
         """Find the dtype in which slopes are written, number by number."""
         return kind if self.form == "full" or (self.form == "item" and width == 1) else "float64"
 
-    def collected(self, library: Library, at: Encoding, slopes: Array) -> Any:
+    def collect(self, library: Library, at: Encoding, slopes: Array) -> Any:
         """Make the gradient of the slopes of all numbers."""
         own, item = self.own, tuple(slopes.shape[at._lead :])
         if isinstance(own, Encoding):
@@ -122,11 +122,11 @@ class Decay(NamedTuple):
                 slopes = _sums_of_rows(library, slopes, at._lead, math.prod(item))
             rows = slopes.reshape(*slopes.shape[: at._lead], *own.item_shape)
             found = at._with_data(library.astype(rows, library.dtype_name(own._dtype)))
-            return restored(found, own)
+            return restore(found, own)
         width = math.prod(item)
         if not width or not at._structure.n:
             return library.zeros(tuple(own.shape), own.dtype, slopes)
-        sums = total_of(summed(at._with_data(slopes)))
+        sums = total_of(sum_items(at._with_data(slopes)))
         if self.form == "number":
             sums = total_of(sums.reshape(width))
         return library.astype(sums.reshape(tuple(own.shape)), library.dtype_name(own.dtype))
@@ -139,7 +139,7 @@ def _sums_of_rows(library: Library, x: Array, lead: int, width: int) -> Array:
     if not rows or not width:
         return library.zeros(shape, x.dtype, x)
     structure = Structure.of_lengths(np.full(rows, width))
-    sums: Array = summed(Ragged._sealed(x.reshape(rows * width), structure)).reshape(shape)
+    sums: Array = sum_items(Ragged._freeze(x.reshape(rows * width), structure)).reshape(shape)
     return sums
 
 
@@ -159,7 +159,7 @@ def decay_of(given: Any, x: Encoding) -> Decay:
         shape = tuple(rows.shape)
         if shape == ():
             return Decay("number", rows)
-        flat: Encoding = Ragged._sealed(rows, structure)
+        flat: Encoding = Ragged._freeze(rows, structure)
         if shape in ((structure.rows,), (structure.rows, *ones)):
             return Decay("item", flat, rows_of)
         if shape == (structure.rows, *item):
@@ -172,7 +172,7 @@ def decay_of(given: Any, x: Encoding) -> Decay:
             f"item, or {(1, *item)} for one a column"
         )
     if isinstance(given, (bool, str, bytes)) or given is None:
-        raise KIND(f"decay must be a number, an array or a batch, not {said(given)}")
+        raise KIND(f"decay must be a number, an array or a batch, not {quote(given)}")
     found = batch_beside(given, x, "decay", item=None)
     _check_real(name_of(found.own))
     if found.own.item_shape in ((), ones):
@@ -192,7 +192,7 @@ def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
     if given is None or is_number(given):
         return None if given is None else number(given, "initial"), False
     if not is_array(given):
-        raise KIND(f"initial must be a number or an array {(x._structure.n, *x.item_shape)}, not {said(given)}")
+        raise KIND(f"initial must be a number or an array {(x._structure.n, *x.item_shape)}, not {quote(given)}")
     library, rows = adopt(given, "initial")
     wanted = (x._structure.n, *x.item_shape)
     if tuple(rows.shape) != wanted:

@@ -9,17 +9,17 @@ import numpy as np
 
 from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
-from ..converters.convert import restored, rows_of
-from ..errors import CHOICE, COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, TOGETHER, UNLIKE, WHOLE, said
+from ..converters.convert import restore, rows_of
+from ..errors import CHOICE, COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, TOGETHER, UNLIKE, WHOLE, quote
 from ..formats import Encoding, Ragged
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operands_of
 from ..launch.kernel import kernel
 from .annotations import Batch, X
 from .over import scratch
-from .scatter_items import scattered
+from .scatter_items import scatter_call
 
 scatter_rows = kernel("scatter_rows")
 
@@ -98,9 +98,9 @@ def scatter(
     [[8, 11, 7], [9]]
     """
     if not (isinstance(mode, str) and mode in ("add", "put")):
-        raise CHOICE(f'mode must be "add" or "put", not {said(mode)}')
+        raise CHOICE(f'mode must be "add" or "put", not {quote(mode)}')
     if not is_array(base):
-        return scattered(operands_of(base, updates), index, mode == "add")
+        return scatter_call(operands_of(base, updates), index, mode == "add")
     if mode == "put":
         raise TOGETHER('mode="put" is for a batch; sf.Masked(base, [m] * n) makes one of an array')
     library, array = adopt(base, "base")
@@ -115,7 +115,8 @@ def scatter(
             raise COUNTS(f"{what} has {batch._structure.n} sequences, but base has {n} rows")
     if not where._structure.same_lengths(structure):
         raise UNLIKE(
-            f"index has sequences of lengths {shown(where._structure.lengths)}, but updates {shown(structure.lengths)}"
+            f"index has sequences of lengths {abridge(where._structure.lengths)}, "
+            f"but updates {abridge(structure.lengths)}"
         )
     if own.item_shape != item:
         raise SHAPE(f"updates have item shape {own.item_shape}, but places of base have {item}")
@@ -158,13 +159,13 @@ def scatter(
             scatter_rows.start(library, (data, there), (out, sums), args, width, structure)
         return library.astype(out, name)
 
-    def gathered(dy: Array) -> Any:
+    def gather(dy: Array) -> Any:
         rows = library.take(dy.reshape(n * room, *item), flat, 0)
-        return dy, restored(Ragged._sealed(rows, structure), shape)
+        return dy, restore(Ragged._freeze(rows, structure), shape)
 
     def rule(operands: tuple[Array, Encoding], back: bool) -> tuple[Array, Pullback]:
         if back:
             differentiable(name, "a sum")
-        return forward(operands), lambda dy: linear(gathered, forward, dy)
+        return forward(operands), lambda dy: linear(gather, forward, dy)
 
     return Call((array, own), rule, gradient=lambda ds: (ds[0], ds[1] if gradient is None else gradient(ds[1])))

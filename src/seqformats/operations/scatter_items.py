@@ -8,10 +8,10 @@ import numpy as np
 
 from ..arrays import Array, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, DTYPE, UNLIKE
 from ..formats import Encoding, Ragged
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear
@@ -20,7 +20,7 @@ from .over import name_of
 from .pick import pick, place, places_in
 
 
-def scattered(given: list[Operand], index: Any, adds: bool) -> Call[Any]:
+def scatter_call(given: list[Operand], index: Any, adds: bool) -> Call[Any]:
     """The call of `scatter` for a batch and updates, which are added to its items or replace them."""
     base, updates = given[0].own, given[1].own
     check_alike((base, updates), "", ("base", "updates"))
@@ -29,7 +29,9 @@ def scattered(given: list[Operand], index: Any, adds: bool) -> Call[Any]:
     if found.n != structure.n:
         raise COUNTS(f"updates has {found.n} sequences, but base has {structure.n}")
     if not found.same_lengths(structure):
-        raise UNLIKE(f"index has sequences of lengths {shown(structure.lengths)}, but updates {shown(found.lengths)}")
+        raise UNLIKE(
+            f"index has sequences of lengths {abridge(structure.lengths)}, but updates {abridge(found.lengths)}"
+        )
     name = name_of(base)
     if adds and sums_in(name) and name == "bool":
         raise DTYPE('bools cannot be added up in place; give integers, or mode="put"')
@@ -60,8 +62,8 @@ class _Scattered(NamedTuple):
 
     def back(self, dy: Encoding) -> tuple[Any, Any]:
         """The gradients of both."""
-        taken = pick(Ragged._sealed(rows_of(dy), self.base._structure), self.places, self.structure)
-        return dy, restored(taken, self.updates)
+        taken = pick(Ragged._freeze(rows_of(dy), self.base._structure), self.places, self.structure)
+        return dy, restore(taken, self.updates)
 
 
 class _Puts(NamedTuple):
@@ -91,13 +93,13 @@ class _Puts(NamedTuple):
     def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
         """The updates over the items."""
         base, updates = operands
-        new = pick(Ragged._sealed(rows_of(updates), self.own.structure), self.last, self.kept)
+        new = pick(Ragged._freeze(rows_of(updates), self.own.structure), self.last, self.kept)
         return place(new, self.places, self.own.base, once=True, start=rows_of(base))
 
     def back(self, dy: Encoding) -> tuple[Any, Any]:
         """The gradients of both: zeros where an item is replaced, and where an update is."""
         rows = rows_of(dy)
-        taken = pick(Ragged._sealed(rows, self.own.base._structure), self.places, self.kept)
+        taken = pick(Ragged._freeze(rows, self.own.base._structure), self.places, self.kept)
         zeros = library_of(rows).zeros((self.kept.rows, *rows.shape[1:]), rows.dtype, rows)
-        left = place(Ragged._sealed(zeros, self.kept), self.places, self.own.base, once=True, start=rows)
+        left = place(Ragged._freeze(zeros, self.kept), self.places, self.own.base, once=True, start=rows)
         return left, place(taken, self.last, self.own.updates, once=True)

@@ -9,10 +9,10 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import convert
-from ..errors import CHOICE, COUNTS, DTYPE, RANGE, SHAPE, said
+from ..errors import CHOICE, COUNTS, DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
-from ..formats.leaves import calculated
+from ..formats.leaves import calculate
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operands_of
@@ -22,7 +22,7 @@ from .annotations import B, Batch, Value
 from .companions import check_beside, in_kind
 from .filter import filter as keep_items
 from .order import sort, unique
-from .over import in_one_array, name_of, rows_like, settled
+from .over import in_one_array, name_of, rows_like, settle
 
 search_rows = kernel("search_rows")
 
@@ -297,7 +297,7 @@ def intersect(x: B, y: Batch, *, level: int = INNERMOST) -> B:
 def _choice(given: object, what: str, known: tuple[str, ...]) -> int:
     """Return the number of one of some words; ConversionError for others."""
     if not isinstance(given, str) or given not in known:
-        raise CHOICE(f"{what} must be one of {', '.join(map(repr, known))}, not {said(given)}")
+        raise CHOICE(f"{what} must be one of {', '.join(map(repr, known))}, not {quote(given)}")
     return known.index(given)
 
 
@@ -312,7 +312,7 @@ def _tolerance(given: object, name: str) -> Array:
         or not isinstance(given, (int, float, np.integer, np.floating))
         or not number >= 0
     ):
-        raise RANGE(f"tolerance must be a number that is not negative, not {said(given)}")
+        raise RANGE(f"tolerance must be a number that is not negative, not {quote(given)}")
     if dtype.kind in "iu":
         most = np.iinfo(dtype).max
         number = int(number) if number < most else most  # distances are whole, so what is behind the point is nothing
@@ -335,7 +335,7 @@ def _one_set(given: object, like: Array) -> Ragged[Any]:
     theirs = library_of(like)
     if library is not theirs or theirs.device(rows) != theirs.device(like):
         rows = theirs.from_host(to_host(rows), like)
-    one = Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))
+    one = Ragged._freeze(rows, Structure.of_lengths(np.array([rows.shape[0]])))
     if rows.shape[0] > _FEW:
         one = sort(one)
     return one
@@ -378,12 +378,12 @@ def _search(
     """Check two batches and start the kernel; the result is laid out as the values."""
     _check(searched.own, asked.own, names, at is None)
 
-    def found(both: tuple[Encoding, Encoding]) -> Any:
+    def find(both: tuple[Encoding, Encoding]) -> Any:
         library, name, items, layout, y = _look(*both, names, at)
         out = rows_like(library, y, y.item_shape, library.dtype(made), y.data)
         if y._structure.rows:
             inputs = (items, y.data, _tolerance(tolerance, name))
             search_rows.start(library, inputs, (out,), (layout, y._layout(), mode), 1, y._structure)
-        return both[1]._with_data(settled(library, out))
+        return both[1]._with_data(settle(library, out))
 
-    return calculated(found, (searched.own, asked.own))
+    return calculate(find, (searched.own, asked.own))

@@ -10,7 +10,7 @@ import numpy as np
 from .. import core, registry
 from ..arrays import Array, distinct, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
-from ..converters.convert import convert, restored
+from ..converters.convert import convert, restore
 from ..converters.layouts import lod_to_ragged
 from ..errors import BATCH
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
@@ -77,14 +77,14 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
         if level != 0:
             raise BATCH("of a tree of columns the outermost sequences are selected; select on a level column by column")
         return cast(
-            Call[T], each_column(x, lambda n: places(index, n), lambda c, chosen: selected(rows_or_batch(c), chosen))
+            Call[T], each_column(x, lambda n: places(index, n), lambda c, chosen: select_call(rows_or_batch(c), chosen))
         )
     own, result, gradient = operand(x)
     k = level_index(own, level)
-    return selected(Operand(own, result, gradient), places(index, own._levels[k].n), k)
+    return select_call(Operand(own, result, gradient), places(index, own._levels[k].n), k)
 
 
-def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]:
+def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]:
     """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
     own = batch.own
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
@@ -103,7 +103,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
 
         def placed_rows(dy: Array) -> Array:
             one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
-            placed: Array = placed_sequences(Ragged._sealed(dy, one), where, all_rows).data
+            placed: Array = placed_sequences(Ragged._freeze(dy, one), where, all_rows).data
             reshaped: Array = placed.reshape(rows, *item)
             return reshaped
 
@@ -123,12 +123,12 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
     def forward(z: Any) -> Any:
         if not level:
             return z[chosen]
-        inner = z._sub(level, 0, z._levels[level].n)._chosen(where)
+        inner = z._sub(level, 0, z._levels[level].n)._choose(where)
         return LoD._over(inner.data, (*z._levels[: level - 1], above, *inner._levels))
 
     def back(dy: Encoding) -> Any:
         r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
-        return restored(placed_sequences(r, where, structure_of(shape, level)), shape)
+        return restore(placed_sequences(r, where, structure_of(shape, level)), shape)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         check(wanted)
@@ -144,10 +144,10 @@ def placed_sequences(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     if counts.size == 0 or counts.max() <= 1:
         out = source.empty(structure.rows, zeros=True)
         put_rows(source, out, frozen(structure.offsets[where]))
-        return Ragged._sealed(out, structure)
-    copies = dy._chosen(np.argsort(where, kind="stable")).data
+        return Ragged._freeze(out, structure)
+    copies = dy._choose(np.argsort(where, kind="stable")).data
     repeated = Structure.of_lengths(np.repeat(structure.lengths, counts))
-    return Ragged._sealed(sum_of_copies(copies, Structure.of_lengths(counts), repeated, structure), structure)
+    return Ragged._freeze(sum_of_copies(copies, Structure.of_lengths(counts), repeated, structure), structure)
 
 
 def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure: Structure) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable, exponentials
-from ..converters.convert import convert, restored
-from ..converters.layouts import at_least
+from ..converters.convert import convert, restore
+from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
 from ..errors import DTYPE
 from ..formats import Encoding, Ragged
@@ -47,7 +47,7 @@ def _structures(structure: Structure, n: int) -> list[Structure]:
     return found
 
 
-def _started(x: Encoding, to: Structure, whole: Structure, kept: Structure, back: int) -> Array:
+def _differ(x: Encoding, to: Structure, whole: Structure, kept: Structure, back: int) -> Array:
     """Differences of `x`, or with `back` their transpose: the rows of sequences like `to`, one after the other."""
     library, item = library_of(x.data), x.item_shape
     name = library.dtype_name(x._dtype)
@@ -69,8 +69,8 @@ def _diff(x: Encoding, n: int) -> Any:
         return x
     z = _in_blocks(x)
     for whole, kept in itertools.pairwise(steps):
-        z = Ragged._sealed(_started(z, kept, whole, kept, 0), kept)
-    return in_kind_of(library_of(z.data).settled(z.data), steps[-1], x)
+        z = Ragged._freeze(_differ(z, kept, whole, kept, 0), kept)
+    return in_kind_of(library_of(z.data).settle(z.data), steps[-1], x)
 
 
 def _diff_back(dy: Encoding, shape: Encoding, n: int) -> Any:
@@ -78,8 +78,8 @@ def _diff_back(dy: Encoding, shape: Encoding, n: int) -> Any:
     steps = _structures(shape._structure, n)[::-1]
     z = _in_blocks(convert(dy, Ragged))
     for kept, whole in itertools.pairwise(steps):
-        z = Ragged._sealed(_started(z, whole, whole, kept, 1), whole)
-    return restored(z, shape)
+        z = Ragged._freeze(_differ(z, whole, whole, kept, 1), whole)
+    return restore(z, shape)
 
 
 def _diff_rule(x: Encoding, n: int) -> tuple[Encoding, Pullback]:
@@ -89,7 +89,7 @@ def _diff_rule(x: Encoding, n: int) -> tuple[Encoding, Pullback]:
     return y, lambda dy: linear(lambda d: _diff_back(d, shape, n), lambda d: _diff(d, n), dy)
 
 
-DIFF = Operation(_diff, _diff_rule, check=lambda _, n: (at_least(n, "n", 0),))
+DIFF = Operation(_diff, _diff_rule, check=lambda _, n: (check_at_least(n, "n", 0),))
 
 
 @by_level(keeps=False)
@@ -166,13 +166,13 @@ def _by_number(x: Encoding) -> Ragged[Any]:
     """Make each number an item, row by row."""
     r = convert(x, Ragged)
     width = math.prod(x.item_shape)
-    return Ragged._sealed(r.data.reshape(-1), Structure.of_lengths(x._structure.lengths * width))
+    return Ragged._freeze(r.data.reshape(-1), Structure.of_lengths(x._structure.lengths * width))
 
 
 def _of_numbers(y: Encoding, like: Encoding) -> Ragged[Any]:
     """Undo `_by_number`."""
     rows = convert(y, Ragged).data.reshape((like._structure.rows, *like.item_shape))
-    return Ragged._sealed(rows, like._structure)
+    return Ragged._freeze(rows, like._structure)
 
 
 def _fills(z: Encoding) -> bool:
@@ -193,7 +193,7 @@ def _fill_rule(z: Encoding) -> tuple[Any, Pullback]:
     flat = _by_number(z)
     gather = pullback_of(flat, places, flat._structure)
     y = convert_like(_of_numbers(pick(flat, places, flat._structure), shape), shape)
-    return y, lambda dy: restored(_of_numbers(gather(_by_number(dy)), shape), shape)
+    return y, lambda dy: restore(_of_numbers(gather(_by_number(dy)), shape), shape)
 
 
 FILL = Operation(_fill, _fill_rule, path=_filled.path)

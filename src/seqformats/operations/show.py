@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..arrays import is_array
 from ..converters.convert import as_own
-from ..errors import KIND, said
+from ..errors import KIND, quote
 from ..formats import Pairs
 from ..formats.bare import as_encoding
 from ..formats.pictures import STYLES, lines_of_groups, picture, rows_of_letters
@@ -61,7 +61,7 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     """
     stream = sys.stdout if file is None else file
     if not callable(getattr(stream, "write", None)):
-        raise KIND(f"file must be a text stream, not {said(file)}")
+        raise KIND(f"file must be a text stream, not {quote(file)}")
     try:
         members = _members(x, "")
     except RecursionError:

@@ -12,7 +12,7 @@ from ..launch.kernel import kernel
 from .annotations import B
 from .options import check_places, key_of
 from .over import scratch
-from .pick import pick, picked
+from .pick import pick, pick_call
 
 shuffle_items = kernel("shuffle_items")
 
@@ -29,16 +29,16 @@ def _places(x: Encoding, seed: int) -> Array:
     return places
 
 
-def _shuffled(x: Encoding, seed: int) -> Encoding:
+def _shuffle(x: Encoding, seed: int) -> Encoding:
     y: Encoding = pick(x, _places(x, seed), x._structure)
     return y
 
 
 def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
-    return picked(x, _places(x, seed), x._structure)(x, True)
+    return pick_call(x, _places(x, seed), x._structure)(x, True)
 
 
-SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True)
+SHUFFLE = Operation(_shuffle, _shuffle_rule, by_column=True)
 
 
 @by_level(keeps=True)

@@ -18,7 +18,7 @@ from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import B
-from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like, teach
+from .over import Calculation, combine, in_one_array, layout_for, name_of, rows_like, teach
 from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
@@ -72,15 +72,15 @@ def _slopes_of(shape: Encoding, y: Array, slopes: Array, log: int) -> Array:
 def _softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     """The gradient of softmax, made of operations that have gradients themselves."""
     y = softmax(x)
-    total = spread(rows_or_data(reduce_sum(combined(lambda a, b: a * b, y, dy))), without_data(x))
-    return without_padding(combined(lambda a, b, c: a * (b - c), y, dy, total))
+    total = spread(rows_or_data(reduce_sum(combine(lambda a, b: a * b, y, dy))), without_data(x))
+    return without_padding(combine(lambda a, b, c: a * (b - c), y, dy, total))
 
 
 def _log_softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     y = log_softmax(x)
     total = spread(rows_or_data(reduce_sum(dy)), without_data(x))
     exp = library_of(y._sample()).exp
-    return without_padding(combined(lambda a, b, c: b - exp(a) * c, y, dy, total))
+    return without_padding(combine(lambda a, b, c: b - exp(a) * c, y, dy, total))
 
 
 SOFTMAX, LOG_SOFTMAX = _softmax(0, _softmax_second_order), _softmax(1, _log_softmax_second_order)

@@ -36,7 +36,7 @@ def special_rows(x: Encoding, special: Any) -> Array:
     return marks
 
 
-def divided(lengths: Array, part: float, size: float) -> tuple[Array, Array]:
+def divide(lengths: Array, part: float, size: float) -> tuple[Array, Array]:
     """Return the numbers of items in spans, and of spans, of sequences."""
     masked = np.minimum(np.maximum(np.rint(lengths * part).astype(np.int64), 1), np.maximum(lengths - 1, 0))
     wanted = np.maximum(np.rint(masked / size).astype(np.int64), 1)
@@ -45,7 +45,7 @@ def divided(lengths: Array, part: float, size: float) -> tuple[Array, Array]:
 
 def rows_in_spans(lengths: Array, part: float, size: float, key: int) -> Array:
     """The rows that are in spans, of sequences of these lengths one after the other; on the host."""
-    masked, spans = divided(lengths, part, size)
+    masked, spans = divide(lengths, part, size)
     structure = Structure.of_lengths(lengths)
     into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
     inputs, targets = np.empty(into.rows, np.int64), np.empty(aside.rows, np.int64)
@@ -58,7 +58,7 @@ def rows_in_spans(lengths: Array, part: float, size: float, key: int) -> Array:
     return targets[targets >= 0]
 
 
-def around(special: Array, structure: Structure, divide: Callable[[Array], Array]) -> Parts:
+def divide_around(special: Array, structure: Structure, divide: Callable[[Array], Array]) -> Parts:
     """Divide the sequences without their special items, and put these back.
 
     `divide` gives, of the lengths of sequences, the rows in spans, counted without special items.  A span that has a
@@ -72,24 +72,24 @@ def around(special: Array, structure: Structure, divide: Callable[[Array], Array
     begins[1:] &= ~hidden[:-1]
     firsts = offsets[:-1][structure.lengths > 0]
     begins[firsts] = hidden[firsts]
-    before = _cumulated(begins)
+    before = _cumulate(begins)
     sentinels = np.diff(before[offsets])
     number = rows + before[:-1] - np.repeat(before[offsets[:-1]], structure.lengths)
     shown = ~hidden | begins
     inputs = np.where(hidden, number, np.arange(rows))[shown]
-    ends = _cumulated(hidden.astype(np.int64) + begins)
+    ends = _cumulate(hidden.astype(np.int64) + begins)
     places = ends[:-1] + np.repeat(np.arange(n), structure.lengths)  # each sequence before has a last sentinel
     targets = np.empty(ends[-1] + n, np.int64)
     targets[places[begins]] = number[begins]
     targets[(places + begins)[hidden]] = np.flatnonzero(hidden)
     targets[ends[offsets[1:]] + np.arange(n)] = rows + sentinels
     structures = (
-        Structure.of_lengths(np.diff(_cumulated(shown)[offsets])),
+        Structure.of_lengths(np.diff(_cumulate(shown)[offsets])),
         Structure.of_lengths(np.diff(ends[offsets]) + 1),
     )
     return Parts((inputs, targets), structures, sentinels)
 
 
-def _cumulated(counts: Array) -> Array:
+def _cumulate(counts: Array) -> Array:
     """The sums before each place, and of all."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

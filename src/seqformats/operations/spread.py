@@ -25,7 +25,7 @@ from .reduction import MEAN, SQRT, SUM
 repeat_rows, find_rows, end_rows = kernel("repeat_rows"), kernel("find_rows"), kernel("end_rows")
 
 sums_of = [
-    Calculation("sum_rows", sums if mode == SUM else means, mode, long=pieces.summed) for mode in (SUM, MEAN, SQRT)
+    Calculation("sum_rows", sums if mode == SUM else means, mode, long=pieces.sum_parts) for mode in (SUM, MEAN, SQRT)
 ]
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
@@ -35,7 +35,7 @@ repeating = core.Spread(moves=True)
 _repeating_alike = core.Spread(moves=True, alike=True)
 
 
-def summed(x: Encoding, mode: int = SUM) -> Array:
+def sum_items(x: Encoding, mode: int = SUM) -> Array:
     """``(n, *item)``: the sums (means, ...) of an encoding, outside of any autograd graph."""
     rows: Array = sums_of[mode](x)
     return rows
@@ -45,12 +45,12 @@ def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`, and in the graph."""
     library = library_of(rows)
     if library.autograd and library.wants_grad((rows,)):
-        y: Encoding = linear(lambda z: spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
+        y: Encoding = linear(lambda z: spread(z, shape, mode), lambda dz: sum_items(dz, mode), rows)
         return y
-    return repeated(library, rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
+    return repeat_items(library, rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
 
 
-def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
+def repeat_items(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
     if planning and out is None and shape._planned and library.kind(rows) == "cuda":
         key = "repeat", rows.dtype, rows.shape
@@ -71,7 +71,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
 
 def _data_repeated(library: Library, rows: Array, shape: Any) -> Array:
     data = rows_like(library, shape, rows.shape[1:], rows.dtype, rows)
-    repeated(library, rows, shape, data)
+    repeat_items(library, rows, shape, data)
     return data
 
 
@@ -86,7 +86,7 @@ def places_of(x: Encoding, values: Array) -> Array:
     width = math.prod(values.shape[1:])
     if width and x._structure.n:
         if pieces.are_long(library, x._structure, out):
-            pieces.found(library, data, values, out, (x._layout(),), width, x._structure)
+            pieces.find_parts(library, data, values, out, (x._layout(),), width, x._structure)
         else:
             find_rows.start(library, (data, values), (out,), (x._layout(),), width, x._structure)
     return out
@@ -168,11 +168,11 @@ def extreme_pullback(x: Encoding, values: Array) -> Pullback:
     places, shape = places_of(x, values), without_data(x)
     each = np.arange(x._structure.n)
 
-    def placed(rows: Array) -> Encoding:
+    def place(rows: Array) -> Encoding:
         return _spread_places(shape, rows, places)
 
     def pullback(dy: Array) -> Any:
-        return linear(placed, lambda dz: items_at(dz, places, each), dy)
+        return linear(place, lambda dz: items_at(dz, places, each), dy)
 
     return Back(pullback, _spread_places.path, shape, places)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arrays import Array, Library, library_of
 from ..arrays.dtypes import differentiable
-from ..converters.convert import restored, rows_of
-from ..errors import CHOICE, NO_GRADIENT, RANGE, said
+from ..converters.convert import restore, rows_of
+from ..errors import CHOICE, NO_GRADIENT, RANGE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -19,7 +19,7 @@ from ..gradients.operation import Call, Operand, Pullback, operand, operation, t
 from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .choices import Scaling
-from .companions import NOTHING, floats_for, kept, marks_beside, one_sequence, settled_like
+from .companions import NOTHING, copy_marks, floats_for, marks_beside, one_sequence, settled_like
 from .options import number
 from .over import flat_layout, in_one_array, layout_for, name_of, rows_like
 
@@ -39,14 +39,14 @@ class Standard(NamedTuple):
     def of(cls, center: object, scale: object, ddof: object, eps: object) -> Standard:
         """Check the options that a caller has given."""
         if not isinstance(center, str) or center not in ("mean", "others"):
-            raise CHOICE(f"center must be 'mean' or 'others', not {said(center)}")
+            raise CHOICE(f"center must be 'mean' or 'others', not {quote(center)}")
         if not (scale is None or (isinstance(scale, str) and scale == "std")):
-            raise CHOICE(f"scale must be 'std' or None, not {said(scale)}")
+            raise CHOICE(f"scale must be 'std' or None, not {quote(scale)}")
         less, more = number(ddof, "ddof"), number(eps, "eps")
         if not 0 <= less < math.inf:
-            raise RANGE(f"ddof must not be negative, but is {said(ddof)}")
+            raise RANGE(f"ddof must not be negative, but is {quote(ddof)}")
         if not 0 <= more < math.inf:
-            raise RANGE(f"eps must not be negative, but is {said(eps)}")
+            raise RANGE(f"eps must not be negative, but is {quote(eps)}")
         return cls(center == "others", scale == "std", np.array([less, more]))
 
     def forward(self, library: Library, x: Array, at: Encoding, marks: Array, moments: Array = NOTHING) -> Array:
@@ -70,7 +70,7 @@ class Standard(NamedTuple):
         return out
 
 
-def standardized(
+def standardize_call(
     x: Operand, standard: Standard, level: int | None, where: Any, moments: Array | None = None
 ) -> Call[Any]:
     """The call for the sequences of a level, or the batch as one, or for given moments of it."""
@@ -88,7 +88,7 @@ def standardized(
         at = flat_layout(structure, item, own._dtype)
     given = NOTHING if moments is None else moments
 
-    def taken(z: Encoding) -> Array:
+    def take(z: Encoding) -> Array:
         return library_of(z._sample()).astype(in_one_array(z).data if inner else rows_of(z), kind)
 
     def put(z: Array, dtype: str) -> Encoding:
@@ -96,18 +96,18 @@ def standardized(
         if inner:
             y: Encoding = shape._with_data(found)
             return y
-        return restored(Ragged._sealed(found, shape._structure), shape)
+        return restore(Ragged._freeze(found, shape._structure), shape)
 
     def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
-        library, items = library_of(z._sample()), taken(z)
+        library, items = library_of(z._sample()), take(z)
         y = put(standard.forward(library, items, at, marks, given), name)
         if not back:
             return y, None
         differentiable(name_of(z), "standardizing")
-        own_marks, rows, theirs = kept(marks), library.alias(items), name_of(z)
+        own_marks, rows, theirs = copy_marks(marks), library.alias(items), name_of(z)
 
         def pullback(dy: Encoding) -> Encoding:
-            return put(standard.backward(library, taken(dy), rows, at, own_marks, given), theirs)
+            return put(standard.backward(library, take(dy), rows, at, own_marks, given), theirs)
 
         return y, pullback
 
@@ -192,4 +192,4 @@ def standardize(
     """
     if isinstance(x, (list, tuple)) and not x:
         level = -1  # no sequences, on whatever level
-    return standardized(to_be_summed(operand(x)), Standard.of(center, scale, ddof, eps), level, where)
+    return standardize_call(to_be_summed(operand(x)), Standard.of(center, scale, ddof, eps), level, where)

@@ -12,10 +12,10 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, adopt, frozen, is_array, library_of, shape_of
-from ..converters.convert import convert, restored
+from ..converters.convert import convert, restore
 from ..converters.layouts import to_packed, to_ragged
 from ..converters.like import convert_like
-from ..errors import COUNTS, EMPTY, INDEX, KIND, LENGTHS, LEVELS, LONG, SHAPE, SLOPE, UNLIKE, said
+from ..errors import COUNTS, EMPTY, INDEX, KIND, LENGTHS, LEVELS, LONG, SHAPE, SLOPE, UNLIKE, quote
 from ..formats import Encoding, LoD, Packed, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -30,7 +30,7 @@ from ..reading import scan
 from .annotations import Batch, X
 from .join import check_alike
 from .questions import lengths
-from .select import selected
+from .select import select_call
 
 _Read = tuple[Array, Array] | None
 """Lengths and addresses of steps that `scan` can read."""
@@ -82,7 +82,7 @@ class TensorArray:
         def __init__(self, steps: Sequence[Shaped | LoD], like: Batch | None = None) -> None: ...
 
     def __post_init__(self) -> None:
-        steps, found = _taken(self.steps)
+        steps, found = _take(self.steps)
         object.__setattr__(self, "steps", steps)
         _check(steps, found, self._own())
 
@@ -147,7 +147,7 @@ class TensorArray:
         own = operand(x).own
         if len(own._levels) > 1:
             outer, inner = own._levels[0], own._sub(1, 0, own._levels[1].n)
-            ordered = inner._chosen(_by_steps(outer))
+            ordered = inner._choose(_by_steps(outer))
             ends = outer.order.steps[: outer.longest + 1].tolist()
             steps = tuple([ordered[a:b] for a, b in pairwise(ends)])
         else:
@@ -194,7 +194,7 @@ class TensorArray:
             given = tuple(steps)
         except TypeError:
             raise KIND(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
-        steps, found = _taken(given)
+        steps, found = _take(given)
         old, new = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
         if not same_numbers(old, new):
             raise UNLIKE(f"the new steps have {new.tolist()} rows or sequences, the old ones {old.tolist()}")
@@ -236,7 +236,7 @@ class TensorArray:
         if isinstance(self.steps[0], Encoding):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
-        y = _joined(self.steps, found, outer, like is not None and like._by_steps)
+        y = _join(self.steps, found, outer, like is not None and like._by_steps)
         if like is None or len(like._levels) > 1:
             return LoD._over(convert(y, Ragged).data, (outer,))
         return convert_like(y, like)
@@ -251,7 +251,7 @@ class TensorArray:
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0]
         place = np.empty(outer.rows, np.int64)
         place[_by_steps(outer)] = np.arange(outer.rows)
-        inner = ordered._chosen(place)
+        inner = ordered._choose(place)
         return LoD._over(inner.data, (outer, *inner._levels))
 
     def pack_prefixes(self) -> LoD:
@@ -291,7 +291,7 @@ class TensorArray:
         return _paths(self.steps)
 
 
-def _taken(given: object) -> tuple[tuple[Any, ...], _Read]:
+def _take(given: object) -> tuple[tuple[Any, ...], _Read]:
     """Steps that the caller gives: arrays of libraries known here, or LoDs; and what `scan` says of them."""
     if not isinstance(given, (list, tuple)):
         raise KIND(f"steps must be a list or tuple, not {type(given).__name__}")
@@ -317,11 +317,11 @@ def _sizes(steps: tuple[Any, ...], found: _Read) -> Array:
     return np.array([len(step) for step in steps], np.int64) if found is None else found[0]
 
 
-def _joined(steps: tuple[Array, ...], found: _Read, outer: Structure, by_steps: bool) -> Packed | Ragged:
+def _join(steps: tuple[Array, ...], found: _Read, outer: Structure, by_steps: bool) -> Packed | Ragged:
     """All rows in one new array, by steps or sequence by sequence; where addresses are known they are moved once."""
     library, like = library_of(steps[0]), steps[0]
     if found is None or library.wants_grad(steps):
-        return Packed._sealed(library.concatenate(steps), outer)
+        return Packed._freeze(library.concatenate(steps), outer)
     order = outer.order
     at = Layout(order.indices, outer.offsets, order.steps, -1, 0, 0, 1)
     source = Source(library, steps, at, outer, like, tuple(like.shape[1:]), frozen(found[1]))
@@ -454,7 +454,7 @@ def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
     """
     t = whole(step, "step")
     if t < 0:
-        raise INDEX(f"there is no step {said(t)}")
+        raise INDEX(f"there is no step {quote(t)}")
     if isinstance(like, TensorArray):
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
@@ -462,7 +462,7 @@ def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
     batch = rows_or_batch(x)
     if len(batch.own) < alive:
         raise LONG(f"x has {len(batch.own)} sequences, but {alive} of like are longer than {t}")
-    return selected(batch, slice(0, alive))
+    return select_call(batch, slice(0, alive))
 
 
 def _unpack_with_pullback(x: Batch) -> tuple[TensorArray, Pullback]:
@@ -488,7 +488,7 @@ def _pack_with_pullback(x: TensorArray) -> tuple[Any, Pullback]:
     like = without_data(operand(y).own)
 
     def pullback(dy: Batch) -> TensorArray:
-        return TensorArray(TensorArray.unpack(restored(fitting(dy, like), like)).steps, x.like)
+        return TensorArray(TensorArray.unpack(restore(fitting(dy, like), like)).steps, x.like)
 
     return y, pullback
 

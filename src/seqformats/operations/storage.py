@@ -11,7 +11,7 @@ import numpy as np
 from .. import formats
 from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..converters.convert import convert
-from ..errors import BATCH, BROKEN, KIND, said
+from ..errors import BATCH, BROKEN, KIND, quote
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding
@@ -69,29 +69,29 @@ def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
     Ragged(shape (3,), int64, cpu, 2 sequences of lengths [2, 1])
     """
     if not isinstance(prefix, str):
-        raise KIND(f"prefix must be a str, not {said(prefix)}")
+        raise KIND(f"prefix must be a str, not {quote(prefix)}")
     x = as_encoding(x)
     if isinstance(x, Pairs):
         members = {name: getattr(x, name) for name in _MEMBERS}
         sample = next(iter([*leaves(x), np.empty(0)]))
         return {
-            **_headed(_PAIRS, sample, prefix),
+            **_add_header(_PAIRS, sample, prefix),
             **{key: a for name, member in members.items() for key, a in to_arrays(member, f"{prefix}{name}.").items()},
         }
     if is_array(x):
-        return {**_headed(_ARRAY, adopt(x)[1], prefix), f"{prefix}data": adopt(x)[1]}
+        return {**_add_header(_ARRAY, adopt(x)[1], prefix), f"{prefix}data": adopt(x)[1]}
     if not isinstance(x, Encoding) or _kind(type(x).__name__) is not type(x):
         raise BATCH(f"to_arrays takes encodings of this library, and no {type(x).__name__}; convert it to one of them")
     x._look()
     source: Any = x if x._in_one_array else convert(x, Ragged)
-    found = _headed(type(x).__name__, source.data, prefix)
+    found = _add_header(type(x).__name__, source.data, prefix)
     for field in fields(source):
         for name, value in _parts(field.name, getattr(source, field.name)):
             found[prefix + name] = value if name == "data" else library_of(source.data).from_host(value, source.data)
     return found
 
 
-def _headed(name: str, like: Array, prefix: str) -> dict[str, Array]:
+def _add_header(name: str, like: Array, prefix: str) -> dict[str, Array]:
     library = library_of(like)
     head = (_ascii(name), np.array([VERSION], np.int64))
     return {prefix + key: library.from_host(value, like) for key, value in zip(_HEAD, head, strict=True)}
@@ -151,7 +151,7 @@ def from_arrays(arrays: Mapping[str, Shaped], prefix: str = "") -> Any:
     List(items of shape (), int64, cpu, 2 sequences of lengths [2, 1])
     """
     if not isinstance(prefix, str):
-        raise KIND(f"prefix must be a str, not {said(prefix)}")
+        raise KIND(f"prefix must be a str, not {quote(prefix)}")
     if not isinstance(arrays, Mapping):
         raise KIND(f"from_arrays takes a mapping of names to arrays, not {type(arrays).__name__}")
     found = {key[len(prefix) :]: arrays[key] for key in arrays if isinstance(key, str) and key.startswith(prefix)}
@@ -165,11 +165,11 @@ def _read(found: dict[str, Any], prefix: str, depth: int = 8) -> Any:
     """The batch of these arrays, with Pairs in Pairs to this depth."""
     for key in _HEAD:
         if key not in found:
-            known = f"; there are: {_listed(found)}" if found else ""
-            raise BROKEN(f"there is no {said(prefix + key)}, so this is nothing that to_arrays has made{known}")
+            known = f"; there are: {_list_names(found)}" if found else ""
+            raise BROKEN(f"there is no {quote(prefix + key)}, so this is nothing that to_arrays has made{known}")
     version = to_host(found.pop("version"))
     if version.shape != (1,) or version.dtype.kind not in "iu" or version[0] != VERSION:
-        raise BROKEN(f"{prefix}version is {said(version.tolist())}, but only [{VERSION}] can be read here")
+        raise BROKEN(f"{prefix}version is {quote(version.tolist())}, but only [{VERSION}] can be read here")
     name = _text(found.pop("format"), f"{prefix}format")
     if name == _PAIRS and depth:
         return _pairs(found, prefix, depth - 1)
@@ -178,7 +178,7 @@ def _read(found: dict[str, Any], prefix: str, depth: int = 8) -> Any:
         return adopt(found["data"], f"{prefix}data")[1]
     kind = _kind(name)
     if kind is None:
-        raise BROKEN(f"{prefix}format is {said(name)}, which is no encoding here")
+        raise BROKEN(f"{prefix}format is {quote(name)}, which is no encoding here")
     source: Any = kind if kind._in_one_array else Ragged
     given: dict[str, Any] = {}
     wanted: list[str] = []
@@ -203,7 +203,7 @@ def _pairs(found: dict[str, Any], prefix: str, depth: int) -> Pairs:
     begins = tuple([f"{name}." for name in _MEMBERS])
     strange = [key for key in found if not key.startswith(begins)]
     if strange:
-        raise BROKEN(f"{_listed(strange, prefix)} {_have(strange)} no place in {_PAIRS}")
+        raise BROKEN(f"{_list_names(strange, prefix)} {_have(strange)} no place in {_PAIRS}")
     one, two = (
         _read({key[len(b) :]: a for key, a in found.items() if key.startswith(b)}, prefix + b, depth) for b in begins
     )
@@ -213,11 +213,12 @@ def _pairs(found: dict[str, Any], prefix: str, depth: int) -> Pairs:
 def _check_names(found: Iterable[str], wanted: Iterable[str], prefix: str) -> None:
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise BROKEN(f"{_listed(missing, prefix)} {_have(missing)} not been given; there are: {_listed(found)}")
+        raise BROKEN(f"{_list_names(missing, prefix)} {_have(missing)} not been given; there are: {_list_names(found)}")
     strange = sorted(set(found) - set(wanted))
     if strange:
         raise BROKEN(
-            f"{_listed(strange, prefix)} {_have(strange)} no place there; where several batches are in one file, each "
+            f"{_list_names(strange, prefix)} {_have(strange)} no place there; where several batches are in one file, "
+            "each "
             "has a prefix"
         )
 
@@ -226,8 +227,8 @@ def _have(names: list[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
-def _listed(names: Iterable[str], prefix: str = "") -> str:
-    some = [said(prefix + name) for name in names]
+def _list_names(names: Iterable[str], prefix: str = "") -> str:
+    some = [quote(prefix + name) for name in names]
     return ", ".join(some[:8]) + (", ..." if len(some) > 8 else "")
 
 
@@ -239,7 +240,7 @@ def _text(array: Any, what: str) -> str:
     try:
         text: str = codes[:64].tobytes().decode("ascii")
     except UnicodeDecodeError:
-        raise BROKEN(f"{what} must be text in ASCII, but is {said(codes[:64].tobytes())}") from None
+        raise BROKEN(f"{what} must be text in ASCII, but is {quote(codes[:64].tobytes())}") from None
     return text
 
 

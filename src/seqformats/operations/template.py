@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import library_of
 from ..converters.convert import rows_of
 from ..converters.like import convert_like
-from ..errors import COUNTS, EMPTY, KIND, SHAPE, WHOLE, said
+from ..errors import COUNTS, EMPTY, KIND, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import integers, whole
@@ -135,10 +135,10 @@ class Template:
         operands = checked_parts("a template", found, self.parts)
         parts = [one.own for one in operands]
         joint = Joint(parts)
-        ids = joint.joined(parts)
+        ids = joint.join(parts)
         special = np.array([batch is None for batch in found])
         types = np.array(self._types() if self.types is None else self.types, np.int64)
-        made = [ids, joint.labelled(types, ids), joint.labelled(special, ids)]
+        made = [ids, joint.label(types, ids), joint.label(special, ids)]
         result = given[self.names[0]].result
         return Templated(*(made if result is None else map(result, made)))
 
@@ -149,8 +149,9 @@ class Template:
         twice = [name for name in named if name in given]
         if len(batches) > len(names) or twice or {*given, *named} != {*names}:
             raise KIND(
-                f"this template takes the batches {', '.join(map(said, names))}, but was given {len(batches)} by place "
-                f"and by name {', '.join(map(said, named)) or 'none'}"
+                f"this template takes the batches {', '.join(map(quote, names))}, "
+                f"but was given {len(batches)} by place "
+                f"and by name {', '.join(map(quote, named)) or 'none'}"
             )
         return {name: given.get(name, named.get(name)) for name in names}
 
@@ -166,12 +167,12 @@ def _tokens(name: str, x: object, batch: Operand) -> Operand:
     """The batch that `x` is, of tokens; TypeError for other items."""
     own, dtype = batch.own, name_of(batch.own)
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
-        raise SHAPE(f"tokens are items of shape () or (1,), but those of {said(name)} have {own.item_shape}")
+        raise SHAPE(f"tokens are items of shape () or (1,), but those of {quote(name)} have {own.item_shape}")
     if own.rows == 0 and not isinstance(x, Encoding):  # bare lists without items have no dtype
         r = rows_of(own)
         library = library_of(r)
         none = library.zeros(tuple(r.shape), library.dtype("int64"), r)
-        return batch._replace(own=convert_like(Ragged._sealed(none, own._structure), own))
+        return batch._replace(own=convert_like(Ragged._freeze(none, own._structure), own))
     if not dtype.startswith(("int", "uint")):
-        raise WHOLE(f"tokens are integers, but the items of {said(name)} have dtype {dtype}")
+        raise WHOLE(f"tokens are integers, but the items of {quote(name)} have dtype {dtype}")
     return batch

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Array, to_host
 from ..converters.convert import rows_of
-from ..errors import CHOICE, EXACT, KIND, SHAPE, WHOLE, said
+from ..errors import CHOICE, EXACT, KIND, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..gradients.operation import operand
 from .annotations import Batch
@@ -65,7 +65,7 @@ def from_text(strings: Sequence[str], *, unit: str = "codepoints") -> Ragged[Arr
     array([104, 195, 169], dtype=uint8)
     """
     if not isinstance(unit, str) or unit not in ("codepoints", "bytes"):
-        raise CHOICE(f"unit must be 'codepoints' or 'bytes', not {said(unit)}")
+        raise CHOICE(f"unit must be 'codepoints' or 'bytes', not {quote(unit)}")
     if isinstance(strings, str):
         raise KIND("strings must be a list of str, not one str; give [text]")
     given: Any = strings
@@ -121,7 +121,7 @@ def to_text(x: Batch) -> Any:
         raise WHOLE(f"texts are of code points or bytes, which are integers, but items have dtype {rows.dtype}")
     offsets = own._structure.offsets.tolist()
     if rows.dtype == np.uint8:
-        found: list[Any] = _decoded(rows.tobytes(), offsets)
+        found: list[Any] = _decode(rows.tobytes(), offsets)
     else:
         wrong = (rows < 0) | (rows > MOST) if rows.size else rows
         if wrong.any():
@@ -135,7 +135,7 @@ def to_text(x: Batch) -> Any:
     return found
 
 
-def _decoded(rows: bytes, offsets: list[int]) -> list[Any]:
+def _decode(rows: bytes, offsets: list[int]) -> list[Any]:
     """Texts of UTF-8; ConversionError for what is none."""
     try:
         return [rows[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(offsets)]
@@ -156,7 +156,7 @@ def characters(texts: Sequence[str]) -> Ragged[Array]:
     return Ragged(points, list(map(len, texts)))
 
 
-def numbered(*batches: Sequence[Sequence[str]]) -> list[Ragged[Array]]:
+def number_words(*batches: Sequence[Sequence[str]]) -> list[Ragged[Array]]:
     """The words of batches of sequences, each as a number that it has in all of them."""
     numbers: dict[str, int] = collections.defaultdict(itertools.count().__next__)
     found: list[Ragged[Array]] = []
@@ -174,7 +174,7 @@ def texts_of(given: object, what: str) -> list[str]:
         raise KIND(f"{what} must be texts in a list, not {type(given).__name__}")
     for k, text in enumerate(given):
         if not isinstance(text, str):
-            raise KIND(f"{what} must be texts, but number {k} is {said(text)}")
+            raise KIND(f"{what} must be texts, but number {k} is {quote(text)}")
     return list(given)
 
 
@@ -200,6 +200,6 @@ def in_numbers(one: Any, two: Any, names: Sequence[str]) -> tuple[Any, Any]:
     for x, what in zip((one, two), names, strict=True):
         for sequence in x:
             if not (isinstance(sequence, LISTS) and all(isinstance(word, str) for word in sequence)):
-                raise KIND(f"{what} must be lists of words, which are texts, but one of them is {said(sequence)}")
-    found = numbered(one, two)
+                raise KIND(f"{what} must be lists of words, which are texts, but one of them is {quote(sequence)}")
+    found = number_words(one, two)
     return found[0], found[1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, library_of, to_host
 from ..converters.convert import rows_of
-from ..errors import CHOICE, DTYPE, RANGE, SHAPE, said
+from ..errors import CHOICE, DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import wants_grad
 from ..formats.overlapping import over_rows
@@ -97,14 +97,14 @@ def window_by(
     own, _, gradient = operand(x)
     times = _times(keys, own)
     if not isinstance(closed, str) or closed not in _CLOSED:
-        raise CHOICE(f"closed must be one of {', '.join(map(repr, _CLOSED))}, not {said(closed)}")
+        raise CHOICE(f"closed must be one of {', '.join(map(repr, _CLOSED))}, not {quote(closed)}")
     reach = (
         _reach(before, "before", times, closed in ("both", "left")),
         _reach(after, "after", times, closed in ("both", "right")),
     )
     structure = own._structure
     first, last = (
-        searchsorted(times, Ragged._sealed(edge, structure), side).data
+        searchsorted(times, Ragged._freeze(edge, structure), side).data
         for edge, side in zip(_edges(times.data, reach), _CLOSED[closed], strict=True)
     )
     begins = np.repeat(structure.offsets[:-1], structure.lengths) + first
@@ -120,7 +120,7 @@ def window_by(
         if not back:
             return y, None
         gather = pullback_of(z, places, whole)
-        return y, lambda dy: gather(Ragged._sealed(rows_of(dy), whole))
+        return y, lambda dy: gather(Ragged._freeze(rows_of(dy), whole))
 
     return Call(own, rule, None, gradient)
 
@@ -134,14 +134,14 @@ def _times(keys: Batch, x: Encoding) -> Ragged[Any]:
     rows = to_host(rows_of(given)).reshape(-1)
     if rows.dtype.kind not in "biuf" and given.rows:
         raise DTYPE(f"keys must be real numbers, but have dtype {rows.dtype}")
-    return Ragged._sealed(rows.astype("f8" if rows.dtype.kind not in "biu" else "i8"), x._structure)
+    return Ragged._freeze(rows.astype("f8" if rows.dtype.kind not in "biu" else "i8"), x._structure)
 
 
 def _reach(given: object, what: str, times: Encoding, closed: bool) -> Any:
     """Take a length of time that is not negative; for int64 a whole one, which includes the same items."""
     number: Any = given
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.number)) or not number >= 0:
-        raise RANGE(f"{what} must be a number that is not negative, not {said(given)}")
+        raise RANGE(f"{what} must be a number that is not negative, not {quote(given)}")
     if times.dtype.kind == "f":
         return float(number)
     number = min(number, MOST)

@@ -12,7 +12,7 @@ from ..arrays.dtypes import Dtypes, differentiable, in_floats, same
 from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
-from ..formats.leaves import calculated, without_data
+from ..formats.leaves import calculate, without_data
 from ..formats.structure import Pieces, Structure, integers
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, to_be_summed, with_rule
@@ -21,7 +21,7 @@ from ..layout import Constants, Layout
 from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
-from .over import Calculation, in_one_array, layout_for, name_of, settled
+from .over import Calculation, in_one_array, layout_for, name_of, settle
 from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
 from .spread import items_at, places_of
 
@@ -113,13 +113,13 @@ def _mean_of_largest(x: Batch, topks: Integers | int) -> Call[Reduced]:
             y: Encoding = shape._with_data(library.astype(dx, name))
             return y
 
-        def gathered(dz: Encoding) -> Array:
+        def gather(dz: Encoding) -> Array:
             chosen = items_at(dz, places.reshape(n * kept, *item), np.repeat(np.arange(n), kept))
             chosen = chosen.reshape(n, kept, *item)
             parts = [chosen[:, : min(k, kept)].sum(1) / k for k in each]
             return library.stack(parts, chosen).swapaxes(0, 1)
 
-        return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
+        return y, lambda dy: linear(spread_back, gather, rows_or_data(dy))
 
     return Call(own, rule, result_of, gradient)
 
@@ -269,11 +269,11 @@ def _places(record: Reduction, x: Encoding) -> Array:
     if library.kind(sample) == "cuda" and not pieces.are_long(library, x._structure, sample):
         places: Array = _IN_ONE_PASS[record](x)
         return places
-    return settled(library, places_of(x, record.values(x, False)))
+    return settle(library, places_of(x, record.values(x, False)))
 
 
 def _place_of(record: Reduction, x: Batch) -> Reduced:
     """Find the place of the first item that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
-    y: Reduced = calculated(lambda z: over_levels(_places(record, z), z), own)
+    y: Reduced = calculate(lambda z: over_levels(_places(record, z), z), own)
     return y if result is None else result(y)

@@ -11,7 +11,17 @@ import numpy as np
 from ..arrays import Array, adopt, is_array, library_of
 from ..errors import BATCH, COUNTS, DEVICES, MIXED, SLOPE
 from ..formats.leaves import without_data
-from ..formats.trees import Tree, at_column, check_columns, columns_of, is_tree, matched, name_of, rebuilt, skeleton
+from ..formats.trees import (
+    Tree,
+    at_column,
+    check_columns,
+    columns_of,
+    is_tree,
+    match_columns,
+    name_of,
+    rebuilt,
+    skeleton,
+)
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, Pullback
 
@@ -33,7 +43,7 @@ class JoinedTrees(NamedTuple):
         found = self._each(lambda call: call.vjp(), (None, None))
 
         def pullback(dy: object) -> tuple[Any, ...]:
-            dys = matched(dy, likes[0], "the gradient", missing=True)
+            dys = match_columns(dy, likes[0], "the gradient", missing=True)
             columns = [
                 None if one is None or back is None else at_column(path, back, one)
                 for path, (_, back), one in zip(paths, found, dys, strict=True)
@@ -66,21 +76,21 @@ def joined_trees(batches: Sequence[Any], join: Callable[[Sequence[Any]], Call[An
     first = trees[0]
     check_columns(first)
     likes = [skeleton(tree) for tree in trees]
-    arranged = [first.columns, *[_arranged(tree, likes[0], f"batch {k}") for k, tree in enumerate(trees[1:], 1)]]
+    arranged = [first.columns, *[_arrange(tree, likes[0], f"batch {k}") for k, tree in enumerate(trees[1:], 1)]]
     calls = [
-        at_column(path, _joined, parts, join)
+        at_column(path, _join, parts, join)
         for path, parts in zip(first.paths, zip(*arranged, strict=True), strict=True)
     ]
     return JoinedTrees(first, likes, calls)
 
 
-def _arranged(tree: Tree, like: Any, what: str) -> list[Any]:
+def _arrange(tree: Tree, like: Any, what: str) -> list[Any]:
     """The columns of a tree in the order of another's."""
-    where = matched(rebuilt(tree.given, iter(range(len(tree.columns)))), like, what)
+    where = match_columns(rebuilt(tree.given, iter(range(len(tree.columns)))), like, what)
     return [tree.columns[k] for k in where]
 
 
-def _joined(parts: Sequence[Any], join: Callable[[Sequence[Any]], Call[Any]]) -> Call[Any] | None:
+def _join(parts: Sequence[Any], join: Callable[[Sequence[Any]], Call[Any]]) -> Call[Any] | None:
     rows = [is_array(part) for part in parts]
     none = [part is None for part in parts]
     for kinds, what in ((none, "None"), (rows, "rows")):
@@ -109,10 +119,10 @@ def _joined_rows(parts: Sequence[Any]) -> Call[Any]:
             )
     ends = np.cumsum([0, *[own.shape[0] for own in owns]]).tolist()
 
-    def parted(dy: Array) -> tuple[Array, ...]:
+    def split_gradient(dy: Array) -> tuple[Array, ...]:
         return tuple([dy[a:b] for a, b in pairwise(ends)])
 
-    return Call(owns, lambda zs, _: (library.concatenate(list(zs)), parted))
+    return Call(owns, lambda zs, _: (library.concatenate(list(zs)), split_gradient))
 
 
 def split_trees(
@@ -132,7 +142,7 @@ def split_trees(
     def pullback(dys: Sequence[Any]) -> Any:
         if len(dys) != len(ranges):
             raise SLOPE(f"there are {len(ranges)} batches, but {len(dys)} gradients")
-        given = [matched(dy, like, f"gradient {i}", missing=True) for i, dy in enumerate(dys)]
+        given = [match_columns(dy, like, f"gradient {i}", missing=True) for i, dy in enumerate(dys)]
         dxs = []
         for k, (path, (_, back)) in enumerate(zip(paths, found, strict=True)):
             parts = [one[k] for one in given]

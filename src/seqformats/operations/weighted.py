@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, means
-from ..converters.convert import restored, rows_of
+from ..converters.convert import restore, rows_of
 from ..errors import DEVICES, DTYPE, EMPTY, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
-from ..formats.encoding import shown
+from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, to_be_summed
@@ -21,7 +21,7 @@ from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
 from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
-from .spread import spread, summed
+from .spread import spread, sum_items
 
 weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
 
@@ -88,12 +88,14 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         rows = adopt(weights, "weights")[1]
         if rows.shape[:1] != (x._structure.rows,):
             raise SHAPE(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
-        found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
+        found = Operand(Ragged._freeze(rows, x._structure), None, rows_of)
     else:
         found = operand_beside(weights, x._sample())
         lengths = found.own._structure.lengths
         if not found.own._structure.same_lengths(x._structure):
-            raise UNLIKE(f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}")
+            raise UNLIKE(
+                f"weights have sequences of lengths {abridge(lengths)}, but x has {abridge(x._structure.lengths)}"
+            )
     if type(found.own._sample()) is np.ndarray:
         found = brought_beside(found, x._sample())
     own = found.own
@@ -104,7 +106,7 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     nothing = not own.rows and (not isinstance(weights, Encoding) or not own._leaves())  # no dtype of its own
     if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
         none = library.empty((0, *own.item_shape), library.dtype("float64"), x._sample())
-        own = own._with_data(none) if own._in_one_array else Ragged._sealed(none, own._structure)
+        own = own._with_data(none) if own._in_one_array else Ragged._freeze(none, own._structure)
         found, theirs = Operand(own, found.result, found.gradient), library
     if theirs is not library or (library is not NUMPY and own.device != x.device):
         raise DEVICES(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
@@ -138,7 +140,7 @@ class WeightedSums:
         totals = library.empty((n, *(item if self.own else ())) if self.mode else (1,), dtype, data)
         if width and n:
             args = (x._layout(), self.mode, self.own)
-            weigh = pieces.weighed if pieces.are_long(library, structure, out) else weigh_rows.start
+            weigh = pieces.weigh_parts if pieces.are_long(library, structure, out) else weigh_rows.start
             weigh(library, (data, factors), (out, totals), args, width, structure)
         if not back:
             return out, totals, None
@@ -156,8 +158,8 @@ class WeightedSums:
                 weigh_back.start(library, given, (dx, slopes), args, width, structure)
             elif structure.rows:  # no number is weighed
                 slopes = library.zeros(factors.shape, dtype, rows)
-            dw = Ragged._sealed(library.astype(slopes, theirs), structure)
-            return shapes[0]._with_data(library.astype(dx, name)), restored(dw, shapes[1])
+            dw = Ragged._freeze(library.astype(slopes, theirs), structure)
+            return shapes[0]._with_data(library.astype(dx, name)), restore(dw, shapes[1])
 
         return out, totals, pullback
 
@@ -206,13 +208,13 @@ class WeightedSums:
         dx, dw = slopes * factors, slopes * items
         if not self.own and item:
             dw = dw.reshape(structure.rows, math.prod(item)).sum(1)
-        found = (Ragged._sealed(library.astype(d, name), structure) for d, name in zip((dx, dw), names, strict=True))
-        one, two = (restored(d, without_data(shape)) for d, shape in zip(found, operands, strict=True))
+        found = (Ragged._freeze(library.astype(d, name), structure) for d, name in zip((dx, dw), names, strict=True))
+        one, two = (restore(d, without_data(shape)) for d, shape in zip(found, operands, strict=True))
         return one, two
 
 
 def _sums(rows: Array, structure: Structure) -> Array:
     """The sums of rows that lie sequence after sequence, in the graph."""
     flat = flat_layout(structure, tuple(rows.shape[1:]), rows.dtype)
-    x: Encoding = Ragged._sealed(rows, structure)
-    return linear(summed, lambda dz: spread(dz, flat), x)
+    x: Encoding = Ragged._freeze(rows, structure)
+    return linear(sum_items, lambda dz: spread(dz, flat), x)

@@ -7,8 +7,8 @@ from typing import Any
 from .. import registry
 from ..arrays import is_array, library_of
 from ..arrays.dtypes import differentiable
-from ..converters.convert import restored, rows_of
-from ..errors import DTYPE, KIND, said
+from ..converters.convert import restore, rows_of
+from ..errors import DTYPE, KIND, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.bare import is_column
@@ -62,7 +62,7 @@ def where(mask: B, a: Batch | Shaped | Value, b: Batch | Shaped | Value) -> B:
     [[1, 0, 3], [0]]
     """
     marks, values = _operands(mask, a, b)
-    y = _chosen(marks.own, *[x.own for x in values])
+    y = _choose(marks.own, *[x.own for x in values])
     return y if marks.result is None else marks.result(y)  # type: ignore[no-any-return]
 
 
@@ -73,14 +73,14 @@ def _prepare(mask: object, a: object, b: object) -> Call[Any]:
     shapes = [without_data(x) if is_own(x) or is_array(x) else None for x in owns]
 
     def forward(parts: tuple[Any, Any]) -> Any:
-        return _chosen(marks.own, *parts)
+        return _choose(marks.own, *parts)
 
     def linear_part(parts: tuple[Any, Any]) -> Any:
         """Numbers have no share in a gradient."""
         return forward((0 if shapes[0] is None else parts[0], 0 if shapes[1] is None else parts[1]))
 
     def transpose(dy: Encoding) -> tuple[Any, Any]:
-        sides = _chosen(marks.own, dy, 0), _chosen(marks.own, 0, dy)
+        sides = _choose(marks.own, dy, 0), _choose(marks.own, 0, dy)
         da, db = [None if x is None else _share(side, x) for side, x in zip(sides, shapes, strict=True)]
         return da, db
 
@@ -104,7 +104,7 @@ def _operands(mask: object, a: object, b: object) -> tuple[Operand, list[Operand
     marks, *values = [next(batches) if _is_batch(x) else Operand(operand_of(x)) for x in given]
     own = marks.own
     if not is_own(own):
-        raise KIND(f"mask must be a batch of bools, as x > 0 is, not {said(mask)}; sf.Ragged(mask, x.lengths) is one")
+        raise KIND(f"mask must be a batch of bools, as x > 0 is, not {quote(mask)}; sf.Ragged(mask, x.lengths) is one")
     if name_of(own) != "bool":
         if own.rows or is_own(mask):
             raise DTYPE(f"mask must hold bools, not {name_of(own)}; mask != 0 does")
@@ -116,7 +116,7 @@ def _is_batch(x: object) -> bool:
     return isinstance(x, (list, tuple)) or is_column(x) or (is_encoding(x) and not is_array(x))
 
 
-def _chosen(marks: Encoding, a: Any, b: Any) -> Any:
+def _choose(marks: Encoding, a: Any, b: Any) -> Any:
     """The items of `a` or `b`, laid out as the marks."""
     return evaluate(library_of(marks._sample()).where, (marks, a, b), {})
 
@@ -138,4 +138,4 @@ def _share(dy: Encoding, x: Any) -> Any:
     if not is_own(x):
         return library.astype(sums.sum(0).reshape(x.shape), x.dtype)
     rows = library.astype(sums.reshape(sums.shape[0], *x.item_shape), x.dtype)
-    return restored(Ragged._sealed(rows, dy._structure), x)
+    return restore(Ragged._freeze(rows, dy._structure), x)

@@ -10,10 +10,10 @@ import numpy as np
 from .. import core
 from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
-from ..converters.convert import convert, restored
-from ..converters.layouts import at_least
+from ..converters.convert import convert, restore
+from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
-from ..errors import DEVICES, MIXED, SHAPE, said
+from ..errors import DEVICES, MIXED, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -83,11 +83,17 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
 WINDOW = Operation(
     _forward,
     _rule,
-    check=lambda _, before, after, fill=0: (at_least(before, "before", 0), at_least(after, "after", 0), fill),
+    check=lambda _, before, after, fill=0: (
+        check_at_least(before, "before", 0),
+        check_at_least(after, "after", 0),
+        fill,
+    ),
     path=_widening,
     planned=True,
 )
-NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill), planned=True)
+NGRAMS = Operation(
+    _forward, _rule, check=lambda _, size, fill: (0, check_at_least(size, "size", 1) - 1, fill), planned=True
+)
 
 
 @by_level(keeps=True)
@@ -246,7 +252,7 @@ def conv(x: B, weight: Shaped, before: int, after: int, *, level: int = INNERMOS
 def _prepare_conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     """Make the `Call` of `conv`."""
     own, result, gradient = operand(x)
-    before, after = at_least(before, "before", 0), at_least(after, "after", 0)
+    before, after = check_at_least(before, "before", 0), check_at_least(after, "after", 0)
     library, w = adopt(cast(Array, weight), "weight")
     item = own.item_shape
     if len(item) > 1:
@@ -254,7 +260,7 @@ def _prepare_conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     high = (before + 1 + after) * math.prod(item)
     if len(w.shape) != 2 or w.shape[0] != high:
         raise SHAPE(
-            f"weight must have shape ({said(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
+            f"weight must have shape ({quote(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
         )
     if library is not library_of(own._sample()) or library.device(w) != own.device:
         raise DEVICES(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")
@@ -267,16 +273,16 @@ def _prepare_conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
         if back:
             differentiable(name, "a convolution")
         windows = _window(convert(z, Ragged), before, after)
-        y = Ragged._sealed(library.product(windows.data, matrix), windows._structure)
+        y = Ragged._freeze(library.product(windows.data, matrix), windows._structure)
         return convert_like(y, shape), lambda dy: second_order(operands, dy)
 
     def second_order(operands: tuple[Encoding, Any], dy: Encoding) -> tuple[Encoding, Array]:
         z, matrix = operands
         r, slopes = convert(z, Ragged), convert(dy, Ragged)
         windows = linear(lambda a: _window(a, before, after), lambda a: windows_added(a, before, after, item), r)
-        dwindows = Ragged._sealed(library.product(slopes.data, matrix.T.conj()), r._structure)
+        dwindows = Ragged._freeze(library.product(slopes.data, matrix.T.conj()), r._structure)
         dx = linear(lambda a: windows_added(a, before, after, item), lambda a: _window(a, before, after), dwindows)
-        return restored(dx, shape), library.product(windows.data.T.conj(), slopes.data)
+        return restore(dx, shape), library.product(windows.data.T.conj(), slopes.data)
 
     return Call(
         (own, w), rule, result, lambda ds: (ds[0] if gradient is None else gradient(ds[0]), ds[1]), second_order

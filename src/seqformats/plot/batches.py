@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays import Array, is_array
 from ..converters.convert import as_own, convert
-from ..converters.layouts import at_least
-from ..errors import COUNTS, KIND, SHAPE, WHOLE, needed, said
+from ..converters.layouts import check_at_least
+from ..errors import COUNTS, KIND, SHAPE, WHOLE, import_extra, quote
 from ..formats import Pairs, Ragged
 from ..formats.bare import as_encoding, is_batch
 from ..formats.pictures import COLOURS, picture
@@ -91,7 +91,7 @@ def layout(x: Batch, *, ax: Axes | None = None) -> Axes:
 def _bars(ax: Axes, boxes: Any, colours: list[str], edge: str = "none") -> None:
     """Rectangles, each ``(x, y, width, height)``, as one artist."""
     corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
-    collections = needed("matplotlib.collections", "plot")
+    collections = import_extra("matplotlib.collections", "plot")
     ax.add_collection(collections.PolyCollection(corners, facecolors=colours, edgecolors=edge, linewidths=0.5))
 
 
@@ -132,7 +132,7 @@ def lengths(x: Lengths, *, bins: int = 40, ax: Axes | None = None) -> Axes:
     >>> ax.get_title(loc="left")
     '8 sequences, 31 items: mean 3.9, 95 % up to 9, longest 9'
     """
-    most = min(at_least(bins, "bins", 1), 1000)
+    most = min(check_at_least(bins, "bins", 1), 1000)
     given = _lengths(x)
     ax = axes(ax)
     longest = int(given.max(initial=0))
@@ -204,7 +204,7 @@ def padding(x: Lengths, *, max_items: int | None = None, multiple_of: int = 1, a
     2 batches in this order 44 %
     2 batches by buckets 12 %
     """
-    step = at_least(multiple_of, "multiple_of", 1)
+    step = check_at_least(multiple_of, "multiple_of", 1)
     given = _lengths(x)
     shares = {"Ragged, Packed, LoD": 0.0, "Masked, Padded": _share(given, np.array([0, given.size]), step)}
     if max_items is not None:
@@ -284,7 +284,7 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
     >>> ax.get_title(loc="left")
     '2 batches, 12 % padding'
     """
-    step = at_least(multiple_of, "multiple_of", 1)
+    step = check_at_least(multiple_of, "multiple_of", 1)
     given = _lengths(x)
     found = convert(as_own(as_encoding(batches)), Ragged)
     if not isinstance(found.data, np.ndarray) or found.data.dtype.kind not in "iu":
@@ -363,7 +363,7 @@ def mask(x: Any, *, copy: bool = False, ax: Axes | None = None) -> Axes:
         rows, columns = _some(where.shape[0]), _some(where.shape[1])
         return _image(ax, where[np.ix_(rows, columns)], where.shape, float(where.sum()) / max(where.size, 1))
     if not isinstance(copy, bool):
-        raise KIND(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {quote(copy)}")
     given = _lengths(x)
     left = getattr(x, "side", "right") == "left"
     width = int(x.data.shape[1]) if hasattr(x, "side") else int(given.max(initial=0))
@@ -412,7 +412,7 @@ def block_mask(x: Lengths, *, causal: bool = False, ax: Axes | None = None) -> A
     '7 x 7, 29 % True'
     """
     if not isinstance(causal, bool):
-        raise KIND(f"causal must be True or False, not {said(causal)}")
+        raise KIND(f"causal must be True or False, not {quote(causal)}")
     given = _lengths(x)
     total = int(given.sum())
     rows = _some(total)
@@ -437,7 +437,7 @@ def _image(ax: Axes | None, seen: Array, shape: tuple[int, ...], share: float) -
     high, wide = shape
     image = seen if seen.size else np.zeros((1, 1), bool)
     extent = (-0.5, max(wide, 1) - 0.5, max(high, 1) - 0.5, -0.5)
-    colours = needed("matplotlib.colors", "plot").ListedColormap([EMPTY, ITEMS])
+    colours = import_extra("matplotlib.colors", "plot").ListedColormap([EMPTY, ITEMS])
     ax.imshow(image, cmap=colours, vmin=0, vmax=1, extent=extent, aspect="auto", interpolation="nearest")
     in_integers(ax)
     ax.set_title(f"{high} x {wide}, {100 * share:.0f} % True", loc="left", fontsize="medium")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import EMPTY, KIND, RANGE, said
+from ..errors import EMPTY, KIND, RANGE, quote
 from .canvas import ITEMS, LINE, SECOND, Axes, axes, bare
 
 _MOST = 64  # bars drawn
@@ -80,7 +80,7 @@ def _line(one: Any) -> tuple[str, str, float]:
         name, arrays, own, other = one
         own, other = float(own), float(other)
     except (TypeError, ValueError):
-        raise KIND(f"times are (operation, arrays, own, other), with seconds as numbers, not {said(one)}") from None
+        raise KIND(f"times are (operation, arrays, own, other), with seconds as numbers, not {quote(one)}") from None
     if not (0 < own < math.inf and 0 < other < math.inf):
-        raise RANGE(f"seconds must be above 0, and finite, not {said(own)} and {said(other)}")
+        raise RANGE(f"seconds must be above 0, and finite, not {quote(own)} and {quote(other)}")
     return str(name), str(arrays), other / own

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import INDEX, KIND, TOGETHER, said
+from ..errors import INDEX, KIND, TOGETHER, quote
 from ..formats.structure import whole
 from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, on_host
 
@@ -77,7 +77,7 @@ def lattice(result: Any, source: int = 0, *, words: Words = None, copy: bool = F
     ['</s>', 'a', 'b']
     """
     if not hasattr(result, "trace") or not hasattr(result, "token_scores"):
-        raise KIND(f"lattice draws the result of sf.beam_search, not {said(result)}")
+        raise KIND(f"lattice draws the result of sf.beam_search, not {quote(result)}")
     if result.trace is None:
         raise TOGETHER("lattice draws the trace of a search; give trace=True to beam_search")
     tokens = _hypotheses(result, source, copy)
@@ -127,7 +127,7 @@ def _hypotheses(result: Any, source: object, copy: bool) -> list[Array]:
 def _source(source: object, n: int) -> int:
     number = whole(source, "source")
     if not 0 <= number < n:
-        raise INDEX(f"there is no source {said(source)}; there are {n}")
+        raise INDEX(f"there is no source {quote(source)}; there are {n}")
     return number
 
 
@@ -218,7 +218,7 @@ def prefixes(result: Any, source: int = 0, *, words: Words = None, copy: bool = 
     ['a', 'b']
     """
     if not hasattr(result, "times") or not hasattr(result, "path_scores"):
-        raise KIND(f"prefixes draws the result of sf.ctc_beam_search or sf.ctc_greedy, not {said(result)}")
+        raise KIND(f"prefixes draws the result of sf.ctc_beam_search or sf.ctc_greedy, not {quote(result)}")
     number = _source(source, len(result.tokens))
     levels = [np.asarray(level.offsets) for level in result.tokens._levels]
     inner = levels[-1]

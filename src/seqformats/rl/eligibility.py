@@ -15,8 +15,8 @@ from ..gradients.operation import Call, Pullback, linear, operand, operation, to
 from ..operations.annotations import B, Batch
 from ..operations.companions import (
     NOTHING,
+    copy_marks,
     floats_for,
-    kept,
     marks_beside,
     numbers_of,
     settled_like,
@@ -109,7 +109,7 @@ def traces(
         if not back:
             return forward(z), None
         differentiable(name_of(z), "a trace")
-        theirs, fixed = name_of(z), scan._replace(marks=kept(scan.marks), ends=kept(scan.ends))
+        theirs, fixed = name_of(z), scan._replace(marks=copy_marks(scan.marks), ends=copy_marks(scan.ends))
 
         def transpose(dy: Encoding) -> Encoding:
             library = library_of(dy._sample())

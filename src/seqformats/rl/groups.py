@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import differentiable
-from ..errors import COUNTS, DTYPE, KIND, RANGE, SHAPE, said
+from ..errors import COUNTS, DTYPE, KIND, RANGE, SHAPE, quote
 from ..formats import Encoding
 from ..formats.annotations import Integers, Shaped
 from ..formats.leaves import without_data
@@ -20,16 +20,16 @@ from ..operations.annotations import B, Batch
 from ..operations.companions import (
     NO_MARKS,
     constant,
+    copy_marks,
     floats_for,
-    kept,
-    listed,
     marks_beside,
     of_numbers,
+    read_list,
     settled_like,
     total_of,
 )
 from ..operations.over import flat_layout, in_one_array, layout_for, name_of
-from ..operations.standardize import Center, Standard, second_order_of, standardized
+from ..operations.standardize import Center, Standard, second_order_of, standardize_call
 
 marked_sums = kernel("marked_sums")
 
@@ -47,11 +47,11 @@ class _Groups(NamedTuple):
         if not is_array(group) and not isinstance(group, (list, tuple)):
             size = whole(group, "group")
             if size < 1:
-                raise RANGE(f"group must be at least 1 sample, not {said(group)}")
+                raise RANGE(f"group must be at least 1 sample, not {quote(group)}")
             if n % size:
                 raise COUNTS(f"{n} samples are no groups of {size}; give group= a key a sample where sizes differ")
             return cls(Structure.of_lengths(np.full(n // size, size)), None, None)
-        keys = np.asarray(to_host(group)) if is_array(group) else listed(group, "group")
+        keys = np.asarray(to_host(group)) if is_array(group) else read_list(group, "group")
         if keys.shape != (n,):
             raise COUNTS(
                 f"group has keys of shape {keys.shape}, but there are {n} samples, and one key is needed for each"
@@ -62,11 +62,11 @@ class _Groups(NamedTuple):
         order = np.argsort(numbers, kind="stable")
         return cls(Structure.of_lengths(np.bincount(numbers) if n else numbers), order, np.argsort(order))
 
-    def sorted(self, library: Library, x: Array) -> Array:
+    def sort(self, library: Library, x: Array) -> Array:
         """Numbers of samples, group by group."""
         return x if self.order is None else library.take(x, self.order, 0)
 
-    def restored(self, library: Library, x: Array) -> Array:
+    def restore(self, library: Library, x: Array) -> Array:
         """The way back."""
         return x if self.inverse is None else library.take(x, self.inverse, 0)
 
@@ -134,9 +134,9 @@ def group_advantages(
     >>> sf.rl.group_advantages(rewards, 3, center="others", scale=None)
     array([ 1. , -0.5, -0.5,  0. ,  0. ,  0. ])
     """
-    rewards = listed(rewards, "rewards")
+    rewards = read_list(rewards, "rewards")
     if not is_array(rewards):
-        raise KIND(f"rewards has a number a sample, so it must be an array (n,), not {said(rewards)}")
+        raise KIND(f"rewards has a number a sample, so it must be an array (n,), not {quote(rewards)}")
     library, own = adopt(rewards, "rewards")
     if len(own.shape) != 1:
         raise SHAPE(f"rewards must have shape (n,), a number a sample, not {tuple(own.shape)}")
@@ -149,17 +149,17 @@ def group_advantages(
     marks = _marks_of_samples(where, n, library, own, groups)
 
     def rule(z: Array, back: bool) -> tuple[Array, Pullback | None]:
-        items = groups.sorted(library, library.astype(z, kind))
-        y = groups.restored(library, standard.forward(library, items, at, marks))
+        items = groups.sort(library, library.astype(z, kind))
+        y = groups.restore(library, standard.forward(library, items, at, marks))
         if not back:
             return settled_like(library, y, name), None
         differentiable(given, "an advantage")
-        own_marks, rows = kept(marks), library.alias(items)
+        own_marks, rows = copy_marks(marks), library.alias(items)
 
         def pullback(dy: Array) -> Array:
-            slopes = groups.sorted(library, library.astype(dy, kind))
+            slopes = groups.sort(library, library.astype(dy, kind))
             dx = standard.backward(library, slopes, rows, at, own_marks)
-            return library.astype(groups.restored(library, dx), given)
+            return library.astype(groups.restore(library, dx), given)
 
         return settled_like(library, y, name), pullback
 
@@ -170,14 +170,14 @@ def _marks_of_samples(where: Any, n: int, library: Library, like: Array, groups:
     """A bool a sample, group by group."""
     if where is None:
         return NO_MARKS
-    theirs, marks = adopt(listed(where, "where"), "where")
+    theirs, marks = adopt(read_list(where, "where"), "where")
     if tuple(marks.shape) != (n,):
         raise COUNTS(f"where must have one bool a sample, shape ({n},), not {tuple(marks.shape)}")
     if n and theirs.dtype_name(marks.dtype) != "bool":
         raise DTYPE(f"where must hold bools, not {theirs.dtype_name(marks.dtype)}")
     if not n:
         return NO_MARKS
-    marks = groups.sorted(theirs, marks)
+    marks = groups.sort(theirs, marks)
     if theirs is not library or (library is not NUMPY and library.device(marks) != library.device(like)):
         marks = library.from_host(to_host(marks), like)
     return marks
@@ -241,7 +241,7 @@ def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Array]:
         if not back:
             return y, None
         differentiable(given, "a moment")
-        rows, counts = library.alias(items), kept(marks)
+        rows, counts = library.alias(items), copy_marks(marks)
 
         def pullback(dy: Array) -> Encoding:
             slopes = dy[1] + 2 * rows * dy[2]
@@ -317,8 +317,8 @@ def whiten(
     standard = Standard.of("mean", "std", ddof, eps)
     own = of_numbers(found.own, "x")
     if moments is None:
-        return standardized(found, standard, None, where)
-    theirs, rows = adopt(listed(moments, "moments"), "moments")
+        return standardize_call(found, standard, None, where)
+    theirs, rows = adopt(read_list(moments, "moments"), "moments")
     if tuple(rows.shape) != (3,):
         raise SHAPE(
             f"moments must have shape (3,), the number, the sum and that of the squares, not {tuple(rows.shape)}"
@@ -328,4 +328,4 @@ def whiten(
         rows = np.asarray(to_host(rows))
     floats_for("moments", library_of(rows).dtype_name(rows.dtype))
     wide = library_of(rows).astype(rows, "float64")
-    return standardized(found, standard, -1, where, wide)
+    return standardize_call(found, standard, -1, where, wide)

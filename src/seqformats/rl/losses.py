@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, Library, is_array, library_of
 from ..arrays.dtypes import differentiable
-from ..errors import CHOICE, KIND, RANGE, TOGETHER, said
+from ..errors import CHOICE, KIND, RANGE, TOGETHER, quote
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -21,9 +21,9 @@ from ..operations.companions import (
     NOTHING,
     batch_beside,
     constant,
+    copy_marks,
     data_beside,
     floats_for,
-    kept,
     marks_beside,
     of_numbers,
     rows_beside,
@@ -65,7 +65,7 @@ class _Policy(NamedTuple):
             policy_rows.start(library, given, (out, slopes), args, 1, structure)
         return out, slopes
 
-    def pulled(self, library: Library, dy: Array, slopes: Array, marks: Array) -> Array:
+    def pull(self, library: Library, dy: Array, slopes: Array, marks: Array) -> Array:
         """The gradient for the log-probabilities."""
         structure = self.at._structure
         out = rows_like(library, self.at, (), library.dtype(self.kind), dy)
@@ -82,11 +82,11 @@ class _Policy(NamedTuple):
         if not back:
             return y, None
         differentiable(given, self.what)
-        marks = kept(self.marks)
+        marks = copy_marks(self.marks)
 
         def pullback(dy: Encoding) -> Encoding:
             data = library.astype(in_one_array(dy).data, self.kind)
-            return self.shape._with_data(library.astype(self.pulled(library, data, slopes, marks), given))
+            return self.shape._with_data(library.astype(self.pull(library, data, slopes, marks), given))
 
         return y, pullback
 
@@ -94,14 +94,14 @@ class _Policy(NamedTuple):
 def _level(level: object) -> bool:
     """Tell whether the mean over a sequence counts."""
     if not isinstance(level, str) or level not in ("token", "sequence"):
-        raise CHOICE(f"level must be 'token' or 'sequence', not {said(level)}")
+        raise CHOICE(f"level must be 'token' or 'sequence', not {quote(level)}")
     return level == "sequence"
 
 
 def _limit(limit: object) -> float:
     found = number(limit, "limit")
     if not found > 0:
-        raise RANGE(f"limit must be above 0, not {said(limit)}")
+        raise RANGE(f"limit must be above 0, not {quote(limit)}")
     return found
 
 
@@ -111,14 +111,14 @@ def _bounds(clip: Any) -> tuple[float, float]:
         return -math.inf, math.inf
     pair = clip if isinstance(clip, (list, tuple)) else (clip, clip)
     if len(pair) != 2:
-        raise KIND(f"clip must be a number, (low, high) or None, not {said(clip)}")
+        raise KIND(f"clip must be a number, (low, high) or None, not {quote(clip)}")
     low, high = number(pair[0], "clip"), number(pair[1], "clip")
     if not (low >= 0 and high >= 0):
-        raise RANGE(f"clip must not be negative, but is {said(clip)}")
+        raise RANGE(f"clip must not be negative, but is {quote(clip)}")
     return 1 - low, 1 + high
 
 
-def _compared(
+def _compare(
     logp: Any, old: Any, advantages: Any, where: Any, how: tuple[float, float, float], level: object, limit: object
 ) -> Call[Any]:
     """The call that compares two policies, by advantages or, for None, by themselves."""
@@ -203,7 +203,7 @@ def ratios(
     >>> sf.rl.ratios(logp, old, level="sequence").data.round(3)
     array([1.414, 1.414, 0.5  ])
     """
-    return _compared(logp, old, None, where, (0.0, 0.0, 0.0), level, limit)
+    return _compare(logp, old, None, where, (0.0, 0.0, 0.0), level, limit)
 
 
 @operation
@@ -275,8 +275,8 @@ def policy_loss(
     low, high = _bounds(clip)
     most = 0.0 if dual is None else number(dual, "dual")
     if dual is not None and not most > 0:
-        raise RANGE(f"dual must be above 0, or None for no such limit, not {said(dual)}")
-    return _compared(logp, old, advantages, where, (low, high, most), level, limit)
+        raise RANGE(f"dual must be above 0, or None for no such limit, not {quote(dual)}")
+    return _compare(logp, old, advantages, where, (low, high, most), level, limit)
 
 
 @operation
@@ -340,7 +340,7 @@ def mean_loss(
     found = to_be_summed(operand(losses))
     own = of_numbers(found.own, "losses")
     if not isinstance(per, str) or per not in ("token", "sequence"):
-        raise CHOICE(f"per must be 'token' or 'sequence', not {said(per)}")
+        raise CHOICE(f"per must be 'token' or 'sequence', not {quote(per)}")
     if length is not None and per == "token":
         raise TOGETHER("length goes with per='sequence', whose sums are divided by it")
     numbers = [
@@ -350,7 +350,7 @@ def mean_loss(
         raise RANGE("length must be above 0, since sums are divided by it")
     count = whole(ranks, "ranks")
     if count < 1:
-        raise RANGE(f"ranks must be at least 1, not {said(ranks)}")
+        raise RANGE(f"ranks must be at least 1, not {quote(ranks)}")
     how = np.array([*numbers, float(count)])
     given = name_of(own)
     kind, name = floats_for("a loss", given)
@@ -381,7 +381,7 @@ def mean_loss(
         if not back:
             return y, None
         differentiable(given, "a loss")
-        fixed = kept(marks)
+        fixed = copy_marks(marks)
 
         def transpose(dy: Array) -> Encoding:
             made = rows_like(library, at, (), library.dtype(kind), dy)
@@ -398,5 +398,5 @@ def mean_loss(
 def _not_negative(value: object, what: str) -> float:
     found = number(value, what)
     if not 0 <= found < math.inf:
-        raise RANGE(f"{what} must not be negative, but is {said(value)}")
+        raise RANGE(f"{what} must not be negative, but is {quote(value)}")
     return found

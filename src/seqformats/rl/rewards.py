@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable
-from ..errors import KIND, SHAPE, said
+from ..errors import KIND, SHAPE, quote
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -17,10 +17,10 @@ from ..launch.kernel import kernel
 from ..operations.annotations import Batch
 from ..operations.companions import (
     NOTHING,
+    copy_marks,
     data_beside,
     floats_for,
     in_kind,
-    kept,
     marks_beside,
     marks_where,
     rows_beside,
@@ -107,7 +107,7 @@ def token_rewards(
     if kl is None and is_array(where):
         raise KIND("where says how long the sequences are, so it must be a batch; sf.Ragged(where, lengths) is one")
     if not is_array(outcome):
-        raise KIND(f"outcome has a number a sequence, so it must be an array (n,), not {said(outcome)}")
+        raise KIND(f"outcome has a number a sequence, so it must be an array (n,), not {quote(outcome)}")
     _, given_outcome = adopt(outcome, "outcome")
     found = marks_where(where, given_outcome) if kl is None else to_be_summed(operand(kl))
     own: Encoding = found.own
@@ -129,7 +129,7 @@ def token_rewards(
             return y, None
         for one in names:
             differentiable(one, "a reward")
-        fixed = parts._replace(marks=kept(parts.marks))
+        fixed = parts._replace(marks=copy_marks(parts.marks))
 
         def pullback(dy: Encoding) -> tuple[Any, ...]:
             slopes = library_of(dy._sample()).astype(in_one_array(dy).data, kind)

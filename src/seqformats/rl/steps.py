@@ -19,10 +19,10 @@ from ..operations.companions import (
     NOTHING,
     Kinds,
     batch_beside,
+    copy_marks,
     data_beside,
     floats_for,
     in_kind,
-    kept,
     laid_back,
     marks_beside,
     marks_where,
@@ -114,7 +114,7 @@ class _Source(NamedTuple):
             return self.spread.forward(library, z, NOTHING.astype(kind))
         return data_beside(z, at, kind)
 
-    def collected(self, library: Library, dx: Array, at: Encoding, like: Any, name: str) -> Any:
+    def collect(self, library: Library, dx: Array, at: Encoding, like: Any, name: str) -> Any:
         """The gradient for what was given."""
         if self.spread is not None:
             return library.astype(self.spread.backward(library, dx, False)[0], name)
@@ -194,13 +194,13 @@ class _Given(NamedTuple):
                 return y, None
             for name in names:
                 differentiable(name, "an advantage" if self.values else "a return")
-            fixed = steps._replace(marks=kept(steps.marks), ends=kept(steps.ends))
+            fixed = steps._replace(marks=copy_marks(steps.marks), ends=copy_marks(steps.ends))
             likes = [without_data(x) for x in operands]
             own = operands[-1]
             after = None
             if self.after is not None:
                 after = steps.at if isinstance(own, Encoding) else own
-            return y, lambda dy: linear(lambda d: self._pulled(d, fixed, likes, after, names), forward, dy)
+            return y, lambda dy: linear(lambda d: self._pull(d, fixed, likes, after, names), forward, dy)
 
         def gradient(ds: tuple[Any, ...]) -> Any:
             ways = [self.source.gradient, *[x.gradient for x in (self.values, self.after) if x is not None]]
@@ -209,7 +209,7 @@ class _Given(NamedTuple):
 
         return Call(self.operands(), rule, result, gradient)
 
-    def _pulled(self, dy: Any, steps: Episodes, likes: list[Any], after: Any, names: list[str]) -> tuple[Any, ...]:
+    def _pull(self, dy: Any, steps: Episodes, likes: list[Any], after: Any, names: list[str]) -> tuple[Any, ...]:
         """The gradients for the operands."""
         slopes = [in_one_array(d).data for d in (dy if self.values is not None else (dy,))]
         library, at = library_of(slopes[0]), steps.at
@@ -217,7 +217,7 @@ class _Given(NamedTuple):
         if isinstance(after, Encoding):
             room = rows_like(library, at, (), library.dtype(self.kinds.kernel), slopes[0])
         found = steps.backward(library, [library.astype(d, self.kinds.kernel) for d in slopes], room)
-        made = [self.source.collected(library, found[0], at, likes[0], names[0])]
+        made = [self.source.collect(library, found[0], at, likes[0], names[0])]
         for dx, like, name in zip(found[1:], likes[1:], names[1:], strict=True):
             cast = library.astype(dx, name)
             made.append(laid_back(at._with_data(cast), like) if isinstance(like, Encoding) else cast)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ..errors import needed, no_attribute
-from ..later import imported
+from ..errors import import_extra, no_attribute
+from ..later import import_now
 from ..when_imported import when_imported
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            needed("thinc.api", "thinc")
-            module = imported(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
+            import_extra("thinc.api", "thinc")
+            module = import_now(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
         except ImportError as error:
             raise no_attribute(__name__, name, error) from error
         globals()[name] = found = getattr(module, name)

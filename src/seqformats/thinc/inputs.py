@@ -30,7 +30,7 @@ NOTHING = List((), np.zeros((0, 0), np.float32))
 """What a bare list without arrays is in Thinc."""
 
 
-def named(name: str) -> Callable[[Function], Function]:
+def register(name: str) -> Callable[[Function], Function]:
     """Register a layer with Thinc, by the name that configurations give it."""
 
     def register(function: Function) -> Function:

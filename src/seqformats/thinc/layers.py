@@ -9,8 +9,8 @@ from thinc.api import Model
 from thinc.util import get_width
 
 from ..arrays import is_array
-from ..converters.layouts import at_least
-from ..errors import EMPTY, RANGE, SLOPE, said
+from ..converters.layouts import check_at_least
+from ..errors import EMPTY, RANGE, SLOPE, quote
 from ..formats import List, Padded, Ragged
 from ..operations.extremes import FIRST, LAST, MAX
 from ..operations.reduce import MEAN as REDUCE_MEAN
@@ -18,7 +18,7 @@ from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
 from ..operations.windows import WINDOW, windows_added
-from .inputs import fitting, named, outline, take_input
+from .inputs import fitting, outline, register, take_input
 from .ops import CLIP, batch_of_all, softmax_slopes
 from .transforms import (
     MATRIX,
@@ -39,7 +39,7 @@ from .types import over_rows, to_padded, to_ragged
 # --- from one encoding to another ------------------------------------------------------------------------------------
 
 
-def moved(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def move(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """Move sequences to another encoding; gradients go the way back."""
     taken = take_input(X)
     y = taken.as_kind(kind)
@@ -61,40 +61,40 @@ def items(x: List) -> list[Any]:
     return list(x.items)
 
 
-@named("list2array")
+@register("list2array")
 def list2array() -> Layer:
     """The rows of all sequences of any batch in one array; the gradient goes back into its kind."""
-    return Model("list2array", partial(moved, Ragged, rows))
+    return Model("list2array", partial(move, Ragged, rows))
 
 
-@named("list2ragged")
+@register("list2ragged")
 def list2ragged() -> Layer:
     """A list of arrays, or any batch, as Thinc's `Ragged`."""
-    return Model("list2ragged", partial(moved, Ragged, to_ragged))
+    return Model("list2ragged", partial(move, Ragged, to_ragged))
 
 
-@named("list2padded")
+@register("list2padded")
 def list2padded() -> Layer:
     """A list of arrays, or any batch, as Thinc's `Padded`."""
-    return Model("list2padded", partial(moved, Padded, to_padded))
+    return Model("list2padded", partial(move, Padded, to_padded))
 
 
-@named("ragged2list")
+@register("ragged2list")
 def ragged2list() -> Layer:
     """Thinc's `Ragged`, or any batch, as a list of arrays."""
-    return Model("ragged2list", partial(moved, List, items))
+    return Model("ragged2list", partial(move, List, items))
 
 
-@named("padded2list")
+@register("padded2list")
 def padded2list() -> Layer:
     """Thinc's `Padded`, or any batch, as a list of arrays."""
-    return Model("padded2list", partial(moved, List, items))
+    return Model("padded2list", partial(move, List, items))
 
 
 # --- one row a sequence ----------------------------------------------------------------------------------------------
 
 
-def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def reduce(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """One row a sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
     taken = take_input(X)
     x = taken.as_kind(Ragged) if isinstance(taken.own, tuple) else taken.own
@@ -114,13 +114,13 @@ def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  #
 NEEDS_ITEMS = (MAX, FIRST, LAST)
 
 
-@named("reduce_sum")
+@register("reduce_sum")
 def reduce_sum() -> Layer:
     """The sum of every sequence of any batch, zeros for an empty one."""
-    return Model("reduce_sum", partial(reduced, REDUCE_SUM))
+    return Model("reduce_sum", partial(reduce, REDUCE_SUM))
 
 
-@named("reduce_mean")
+@register("reduce_mean")
 def reduce_mean() -> Layer:
     """The mean of every sequence of any batch, zeros for an empty one.
 
@@ -137,31 +137,31 @@ def reduce_mean() -> Layer:
     array([[2.],
            [5.]])
     """
-    return Model("reduce_mean", partial(reduced, REDUCE_MEAN))
+    return Model("reduce_mean", partial(reduce, REDUCE_MEAN))
 
 
-@named("reduce_max")
+@register("reduce_max")
 def reduce_max() -> Layer:
     """The largest item of every sequence, column by column; ValueError for an empty one."""
-    return Model("reduce_max", partial(reduced, MAX))
+    return Model("reduce_max", partial(reduce, MAX))
 
 
-@named("reduce_first")
+@register("reduce_first")
 def reduce_first() -> Layer:
     """The first item of every sequence; ValueError for an empty one."""
-    return Model("reduce_first", partial(reduced, FIRST))
+    return Model("reduce_first", partial(reduce, FIRST))
 
 
-@named("reduce_last")
+@register("reduce_last")
 def reduce_last() -> Layer:
     """The last item of every sequence; ValueError for an empty one."""
-    return Model("reduce_last", partial(reduced, LAST))
+    return Model("reduce_last", partial(reduce, LAST))
 
 
 # --- an item an item -------------------------------------------------------------------------------------------------
 
 
-@named("expand_window")
+@register("expand_window")
 def expand_window(window_size: int = 1) -> Layer:
     """Every item with its neighbours in the sequence side by side, zeros past its ends.
 
@@ -175,10 +175,10 @@ def expand_window(window_size: int = 1) -> Layer:
     Model
         For any batch; an array counts as one sequence.
     """
-    return Model("expand_window", windowed, attrs={"window_size": at_least(window_size, "window_size", 0)})
+    return Model("expand_window", window, attrs={"window_size": check_at_least(window_size, "window_size", 0)})
 
 
-def windowed(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def window(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """Windows, and what is added up of them."""
     near = model.attrs["window_size"]
     if is_array(X):
@@ -198,7 +198,7 @@ def windowed(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thi
     return taken.back(y), backprop
 
 
-@named("softmax_sequences")
+@register("softmax_sequences")
 def softmax_sequences(clip: float | None = None) -> Layer:
     """Softmax along every sequence, column by column.
 
@@ -212,10 +212,10 @@ def softmax_sequences(clip: float | None = None) -> Layer:
     Model
         For any batch.
     """
-    return Model("softmax_sequences", softened, attrs={"clip": checked_clip(clip)})
+    return Model("softmax_sequences", soften, attrs={"clip": checked_clip(clip)})
 
 
-def softened(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def soften(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
     """Softmax and its gradient."""
     taken = take_input(X)
     y = softmax_of(taken.as_kind(Ragged), model.attrs["clip"])
@@ -239,14 +239,14 @@ def checked_clip(clip: float | None) -> float | None:
     if clip is None:
         return None
     if isinstance(clip, (bool, str)) or not clip > 0:
-        raise RANGE(f"clip must be a positive number or None, not {said(clip)}")
+        raise RANGE(f"clip must be a positive number or None, not {quote(clip)}")
     return float(clip)
 
 
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
-@named("ParametricAttention")
+@register("ParametricAttention")
 def ParametricAttention(
     nO: int | None = None,
     *,
@@ -278,7 +278,7 @@ def ParametricAttention(
     transforms = {} if key_transform is None else {"key_transform": key_transform}
     return Model(
         "para-attn",
-        attended,
+        attend,
         init=init_attention,
         params={"Q": None},
         dims={"nO": nO},
@@ -288,7 +288,7 @@ def ParametricAttention(
     )
 
 
-def attended(model: Layer, X: Any, is_train: bool) -> Call:
+def attend(model: Layer, X: Any, is_train: bool) -> Call:
     """Items times their weights, and both gradients."""
     Q, transform = model.get_param("Q"), model.layers[0] if model.layers else None
     taken = take_input(X)

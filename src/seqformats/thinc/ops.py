@@ -26,7 +26,7 @@ from ..operations.extremes import FIRST, LAST, MAX
 from ..operations.over import Spreading
 from ..operations.reduction import MEAN, SUM
 from ..operations.softmax import SOFTMAX, slopes_of
-from ..operations.spread import placed_at_end, places_of, spread, summed
+from ..operations.spread import placed_at_end, places_of, spread, sum_items
 from ..operations.windows import WINDOW, windows_added
 from .structures import int32, structure_of, structure_within
 from .types import from_padded, over_rows, to_padded
@@ -105,11 +105,11 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
 
     def reduce_sum(self, X: Any, lengths: Any) -> Any:
         """The sum of every sequence."""
-        return summed(batch_within(X, lengths), SUM)
+        return sum_items(batch_within(X, lengths), SUM)
 
     def reduce_mean(self, X: Any, lengths: Any) -> Any:
         """The mean of every sequence, zeros for an empty one."""
-        return summed(batch_within(X, lengths), MEAN)
+        return sum_items(batch_within(X, lengths), MEAN)
 
     def reduce_max(self, X: Any, lengths: Any) -> Any:
         """The largest item of every sequence, column by column, and where it stands."""
@@ -259,7 +259,7 @@ def gradient_rows(dY: Any, structure: Structure) -> tuple[Array, Ragged]:
     if rows.shape[:1] != (structure.n,):
         raise SLOPE(f"the gradient has shape {rows.shape}, but there are {structure.n} sequences")
     data: Any = ShapeDtype((structure.rows, *rows.shape[1:]), rows.dtype)
-    return rows, Ragged._sealed(data, structure)
+    return rows, Ragged._freeze(data, structure)
 
 
 def spread_rows(dY: Any, structure: Structure, mode: int) -> Any:

@@ -5,14 +5,14 @@ from typing import Any
 
 from spacy.util import registry
 
-from ..later import imported
+from ..later import import_now
 
 
 def use_callback() -> Callable[[Any], Any]:
     """For ``before_creation`` in ``[nlp]``: the models of the pipeline run on these kernels."""
 
     def before_creation(language: Any) -> Any:
-        imported(".ops", __package__).use()
+        import_now(".ops", __package__).use()
         return language
 
     return before_creation

@@ -11,7 +11,7 @@ from thinc.types import Ragged as ThincRagged
 
 from ..arrays import is_array
 from ..converters.convert import convert
-from ..converters.layouts import at_least, one_of
+from ..converters.layouts import check_at_least, one_of
 from ..errors import RESULT, SLOPE
 from ..formats import List, Masked, Packed, Padded, Ragged
 from .inputs import (
@@ -20,12 +20,12 @@ from .inputs import (
     is_padded_data,
     is_ragged_data,
     list_source,
-    named,
     outline,
     over_data,
     padded_data_input,
     ragged_data_input,
     rectangle_input,
+    register,
     take_input,
 )
 from .ops import padded_rows, pieces
@@ -245,7 +245,7 @@ def copy_dims(model: Layer) -> None:
             model.set_dim(name, value)
 
 
-def wrapped(view: View, name: str, layer: Layer, attrs: dict[str, Any] | None = None) -> Layer:
+def wrap(view: View, name: str, layer: Layer, attrs: dict[str, Any] | None = None) -> Layer:
     """A model around a layer."""
     return Model(
         f"{name}({layer.name})",
@@ -257,7 +257,7 @@ def wrapped(view: View, name: str, layer: Layer, attrs: dict[str, Any] | None = 
     )
 
 
-@named("with_array")
+@register("with_array")
 def with_array(layer: Layer, pad: int = 0) -> Layer:
     """Let a layer see all rows in one array, without padding.
 
@@ -284,28 +284,28 @@ def with_array(layer: Layer, pad: int = 0) -> Layer:
     >>> model.get_dim("nO"), [y.shape for y in model.predict(X)]
     (2, [(2, 2), (1, 2)])
     """
-    return wrapped(ROWS, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
+    return wrap(ROWS, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
 
 
-@named("with_array2d")
+@register("with_array2d")
 def with_array2d(layer: Layer, pad: int = 0) -> Layer:
     """`with_array` for a layer that wants two axes: items of more are shown flat."""
-    return wrapped(MATRIX, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
+    return wrap(MATRIX, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
 
 
-@named("with_list")
+@register("with_list")
 def with_list(layer: Layer) -> Layer:
     """Let a layer see a list of arrays; see `with_array` for the rest."""
-    return wrapped(LIST, "with_list", layer)
+    return wrap(LIST, "with_list", layer)
 
 
-@named("with_ragged")
+@register("with_ragged")
 def with_ragged(layer: Layer) -> Layer:
     """Let a layer see Thinc's `Ragged`; see `with_array` for the rest."""
-    return wrapped(RAGGED, "with_ragged", layer)
+    return wrap(RAGGED, "with_ragged", layer)
 
 
-@named("with_padded")
+@register("with_padded")
 def with_padded(layer: Layer) -> Layer:
     """Let a layer see Thinc's `Padded`, as `LSTM` wants it.
 
@@ -323,10 +323,10 @@ def with_padded(layer: Layer) -> Layer:
     -----
     Sequences of one length keep their order in the columns; in Thinc the later one comes first.
     """
-    return wrapped(PADDED, "with_padded", layer)
+    return wrap(PADDED, "with_padded", layer)
 
 
-@named("with_masked")
+@register("with_masked")
 def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Layer:
     """Let a layer see a `Masked` of this library, batch-major: for attention, say.
 
@@ -345,19 +345,21 @@ def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Laye
         As of `with_array`.
     """
     one_of(side, "side", ("right", "left"))
-    return wrapped(MASKED, "with_masked", layer, {"side": side, "multiple_of": at_least(multiple_of, "multiple_of", 1)})
+    return wrap(
+        MASKED, "with_masked", layer, {"side": side, "multiple_of": check_at_least(multiple_of, "multiple_of", 1)}
+    )
 
 
-@named("with_packed")
+@register("with_packed")
 def with_packed(layer: Layer) -> Layer:
     """Let a layer see a `Packed` of this library, time-major without padding; see `with_masked` for what it gives."""
-    return wrapped(PACKED, "with_packed", layer)
+    return wrap(PACKED, "with_packed", layer)
 
 
 # --- nested lists ----------------------------------------------------------------------------------------------------
 
 
-@named("with_flatten")
+@register("with_flatten")
 def with_flatten(layer: Layer) -> Layer:
     """Let a layer see the items of lists in a list as one flat list.
 
@@ -386,9 +388,9 @@ def forward_flat(model: Layer, X: Any, is_train: bool) -> Call:
     def backprop(dY: Any) -> Any:
         if [len(items) for items in dY] != lengths:
             raise SLOPE("the gradient must be in lists as long as those of the result")
-        return nested(get_dX(np.concatenate(dY) if is_array(Y) and len(dY) else flat(dY)), lengths)
+        return nest(get_dX(np.concatenate(dY) if is_array(Y) and len(dY) else flat(dY)), lengths)
 
-    return nested(Y, lengths), backprop
+    return nest(Y, lengths), backprop
 
 
 def flat(X: Any) -> list[Any]:
@@ -396,7 +398,7 @@ def flat(X: Any) -> list[Any]:
     return [item for items in X for item in items]
 
 
-def nested(items: Any, lengths: list[int]) -> list[Any]:
+def nest(items: Any, lengths: list[int]) -> list[Any]:
     """The items in lists, or arrays, of these lengths; StructureError for another number of them."""
     if len(items) != sum(lengths):
         raise RESULT(f"the layer saw {sum(lengths)} items, but gave {len(items)}")

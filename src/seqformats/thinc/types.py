@@ -70,7 +70,7 @@ def over_rows(rows: Any, structure: Structure) -> Ragged:
         return Ragged(rows, structure.lengths)
     if rows.shape[0] != structure.rows:
         raise ROWS(f"lengths add up to {structure.rows}, but data has {rows.shape[0]} rows")
-    return Ragged._sealed(rows, structure)
+    return Ragged._freeze(rows, structure)
 
 
 def over_steps(data: Any, structure: Structure) -> Padded:
@@ -78,7 +78,7 @@ def over_steps(data: Any, structure: Structure) -> Padded:
     order = structure.order
     plain = type(data) is np.ndarray and data.flags.c_contiguous and not data.dtype.hasobject and data.ndim >= 2
     if plain and data.shape[:2] == (order.size_at_t.size, structure.n):
-        return Padded._sealed(data, structure, data.shape[0])
+        return Padded._freeze(data, structure, data.shape[0])
     return Padded(data, order.size_at_t, order.lengths, order.indices)
 
 

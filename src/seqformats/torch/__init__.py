@@ -7,9 +7,9 @@ for, since what PyTorch is told of encodings is told in the moment of its import
 
 from typing import TYPE_CHECKING
 
-from ..errors import needed, no_attribute
+from ..errors import import_extra, no_attribute
 from ..hints import look_up
-from ..later import imported
+from ..later import import_now
 
 if TYPE_CHECKING:
     from ..loading.balanced import BalancedSampler
@@ -56,8 +56,8 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
             return look_up(__name__, name, __all__)
         try:
             if _PLACES[name] == ".recurrent":  # a module of PyTorch, which is imported first
-                needed("torch", "torch")
-            found = getattr(imported(_PLACES[name], __name__), name)
+                import_extra("torch", "torch")
+            found = getattr(import_now(_PLACES[name], __name__), name)
         except ImportError as error:
             raise no_attribute(__name__, name, error) from error
         globals()[name] = found

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..arrays import NUMPY, Array
-from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, needed, said
+from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, import_extra, quote
 from ..formats import Masked
 from ..formats.structure import Structure, whole
 from ..launch.kernel import kernel
-from ..limits import allocated
+from ..limits import allocate
 from ..operations.annotations import Counts, Lengths
-from ..operations.attention import counted, position_ids, segment_ids
+from ..operations.attention import position_ids, read_structure, segment_ids
 from ..operations.rearrange import per_sequence
 from .masks import mask_mod_of
 from .structure import tensor_of
@@ -95,18 +95,18 @@ def varlen(
     >>> arguments["cu_seqlens_q"], arguments["max_seqlen_k"]
     (tensor([0, 1, 3], dtype=torch.int32), 2)
     """
-    torch = needed("torch", "torch")
+    torch = import_extra("torch", "torch")
     if names not in NAMES:
-        raise CHOICE.of(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {said(names)}")
+        raise CHOICE.of(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {quote(names)}")
     if max_as not in ("int", "tensor"):
-        raise CHOICE.of(ValueError, f'max_as must be "int" or "tensor", not {said(max_as)}')
-    of_q, like = counted(q)
+        raise CHOICE.of(ValueError, f'max_as must be "int" or "tensor", not {quote(max_as)}')
+    of_q, like = read_structure(q)
     if names == "fla":
         if k is not None:
             raise COUNTS("flash-linear-attention has one cu_seqlens for queries and keys; leave k out")
         ends = tensor_of(of_q, "offsets", like if isinstance(like, torch.Tensor) else torch.empty(0), "int64")
         return {"cu_seqlens": ends, "cu_seqlens_cpu": tensor_of(of_q, "offsets", torch.empty(0), "int64")}
-    of_k = of_q if k is None else counted(k)[0]
+    of_k = of_q if k is None else read_structure(k)[0]
     if of_k.n != of_q.n:
         raise COUNTS(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
     like = like if isinstance(like, torch.Tensor) else torch.empty(0)
@@ -127,7 +127,7 @@ def _begins(x: Lengths, ends: Tensor) -> Tensor:
         return ends
     if x.side != "right":
         raise ARGUMENT("cumulated lengths are of sequences that begin their rows; pad the Masked on the right")
-    return needed("torch", "torch").arange(len(ends), dtype=ends.dtype, device=ends.device) * x.data.shape[1]
+    return import_extra("torch", "torch").arange(len(ends), dtype=ends.dtype, device=ends.device) * x.data.shape[1]
 
 
 def flex_mask(
@@ -191,11 +191,11 @@ def flex_mask(
             [1, 1, 0],
             [1, 1, 1]], dtype=torch.int32)
     """
-    torch = needed("torch", "torch")
-    flex = needed("torch.nn.attention.flex_attention", "torch")
+    torch = import_extra("torch", "torch")
+    flex = import_extra("torch.nn.attention.flex_attention", "torch")
     if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {said(causal)}")
-    structure, like = counted(x)
+        raise KIND(f"causal must be True or False, not {quote(causal)}")
+    structure, like = read_structure(x)
     rows = structure.rows
     if not 0 < rows < 2**31:
         raise OVERFLOW(f"a block mask is for 1 to {2**31 - 1} rows, but there are {rows}")
@@ -232,7 +232,7 @@ def flex_mask(
 
 
 def _tensor(x: Array) -> Tensor:
-    return needed("torch", "torch").from_numpy(x)
+    return import_extra("torch", "torch").from_numpy(x)
 
 
 def _window(window: object, rows: int) -> tuple[int, int]:
@@ -241,10 +241,10 @@ def _window(window: object, rows: int) -> tuple[int, int]:
         return rows, rows
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
-        raise KIND(f"window must be a number, or (left, right), not {said(window)}")
+        raise KIND(f"window must be a number, or (left, right), not {quote(window)}")
     left, right = whole(pair[0], "window"), whole(pair[1], "window")
     if left < -1 or right < -1:
-        raise ARGUMENT(f"window must be -1, for no limit, or not negative, not {said(window)}")
+        raise ARGUMENT(f"window must be -1, for no limit, or not negative, not {quote(window)}")
     return rows if left < 0 else min(left, rows), rows if right < 0 else min(right, rows)
 
 
@@ -252,10 +252,10 @@ def _block(block: object) -> tuple[int, int]:
     """The rows and columns of a block."""
     pair = block if isinstance(block, (tuple, list)) else (block, block)
     if len(pair) != 2:
-        raise KIND(f"block must be a number, or (rows, columns), not {said(block)}")
+        raise KIND(f"block must be a number, or (rows, columns), not {quote(block)}")
     sizes = whole(pair[0], "block"), whole(pair[1], "block")
     if not all(0 < size < 2**31 for size in sizes):
-        raise ARGUMENT(f"block must be positive, not {said(block)}")
+        raise ARGUMENT(f"block must be positive, not {quote(block)}")
     return sizes
 
 
@@ -263,6 +263,6 @@ def _tables(structure: Structure, seen: Array, options: tuple[int, int, int, int
     """List, for lines of blocks and for columns, how many are kept, and which; in part first, then as a whole."""
     lines, columns = [-(-structure.rows // size) for size in options[2:]]
     shapes = (2, lines), (2, lines, columns), (2, columns), (2, columns, lines)
-    tables = [allocated(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]
+    tables = [allocate(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]
     flex_blocks.run(structure.offsets, seen, np.array(options, np.int64), *[table.reshape(-1) for table in tables])
     return tables

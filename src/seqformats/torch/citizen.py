@@ -22,7 +22,7 @@ from ..formats import Encoding, List, Pairs
 from ..formats.encoding import restored
 from ..formats.pairs import pair
 from ..formats.skeleton import Skeleton
-from ..later import imported
+from ..later import import_now
 
 _KINDS: tuple[type[Encoding[Any]], ...] = (
     formats.Chunks,
@@ -59,24 +59,24 @@ def _flatten_with_keys(x: Encoding[Any]) -> tuple[list[tuple[Any, Any]], Skeleto
 
 
 def _dumpable(skeleton: Skeleton) -> str:
-    return json.dumps(skeleton.dumped())
+    return json.dumps(skeleton.dump())
 
 
 def _from_dumpable(kind: type[Encoding[Any]]) -> Callable[[Any], Skeleton]:
-    def loaded(text: str) -> Skeleton:
+    def load(text: str) -> Skeleton:
         return Skeleton.loaded(kind, json.loads(text))
 
-    return loaded
+    return load
 
 
 def _join(samples: Sequence[Any], **_: object) -> Any:
     """The samples of a loader, each a batch, as one batch of tensors."""
-    to = imported("..operations.library", __package__).to
+    to = import_now("..operations.library", __package__).to
     if isinstance(samples[0], Pairs):
         return Pairs(_join([pairs.one for pairs in samples]), _join([pairs.two for pairs in samples]))
     if is_array(samples[0]):
         return torch.cat([to(rows, "torch") for rows in samples])
-    return to(imported("..operations.batch", __package__).join_batches(list(samples)), "torch")
+    return to(import_now("..operations.batch", __package__).join_batches(list(samples)), "torch")
 
 
 CALLED = (_flatten, _unflatten, _flatten_with_keys, _join)

@@ -12,7 +12,7 @@ import numpy as np
 from .. import registry
 from ..arrays import is_array_type, shape_of
 from ..converters.convert import check_target, convert
-from ..errors import COLUMNS, EMPTY, KIND, MIXED, OPTION, OVERFLOW, SeqFormatError, again, said
+from ..errors import COLUMNS, EMPTY, KIND, MIXED, OPTION, OVERFLOW, SeqFormatError, again, quote
 from ..formats import Encoding, Masked, Ragged
 from ..operations.batch import join_batches
 from ..operations.library import to as brought
@@ -104,7 +104,7 @@ def collate(
     [[5, 3, 8, 3, 9]]
     """
     if isinstance(samples, (str, bytes)) or not isinstance(samples, Sequence):
-        raise KIND(f"samples must be a list of them, not {said(samples)}")
+        raise KIND(f"samples must be a list of them, not {quote(samples)}")
     if not samples:
         raise EMPTY("there are no samples, so nothing says what a batch of them is")
     wishes = _Wishes(to, rows, options)
@@ -118,7 +118,7 @@ class _Wishes:
 
     def __init__(self, to: object, rows: Collection[Hashable], options: dict[str, object]) -> None:
         if isinstance(rows, (str, bytes)) or not isinstance(rows, Collection):
-            raise KIND(f"rows must be a list of names of columns, not {said(rows)}")
+            raise KIND(f"rows must be a list of names of columns, not {quote(rows)}")
         for kind in to.values() if isinstance(to, Mapping) else (to,):
             check_target(kind)
         given = {"to": to, **options}
@@ -150,7 +150,7 @@ class _Wishes:
             for name in names:
                 if not any(_names(name, path) for path in self.seen):
                     known = ", ".join(map(_said_path, self.seen))
-                    raise OPTION(f"{option} is given for {said(name)}, but the columns are {known or 'none'}")
+                    raise OPTION(f"{option} is given for {quote(name)}, but the columns are {known or 'none'}")
 
 
 def _names(name: Hashable, path: Path) -> bool:
@@ -159,7 +159,7 @@ def _names(name: Hashable, path: Path) -> bool:
 
 
 def _said_path(path: Path) -> str:
-    return " > ".join(map(said, path)) if path else "the samples themselves"
+    return " > ".join(map(quote, path)) if path else "the samples themselves"
 
 
 def _where(path: Path) -> str:
@@ -194,7 +194,7 @@ def _kind(kind: type) -> Kind:
     if kind in _KINDS:
         return _KINDS[kind]
     if registry.is_encoding_type(kind) or issubclass(kind, Encoding):
-        return _joined
+        return _join
     if issubclass(kind, Mapping):
         return _by_key
     if issubclass(kind, tuple):
@@ -219,9 +219,9 @@ def _by_key(values: Sequence[Mapping[Any, Any]], path: Path, wishes: _Wishes) ->
         if value.keys() != first:
             missing = [key for key in first if key not in value]
             if missing:
-                raise COLUMNS(f"{_where(path)}sample {i} has no {said(missing[0])}, which sample 0 has")
+                raise COLUMNS(f"{_where(path)}sample {i} has no {quote(missing[0])}, which sample 0 has")
             more = next(key for key in value if key not in first)
-            raise COLUMNS(f"{_where(path)}sample {i} has {said(more)}, which sample 0 has not")
+            raise COLUMNS(f"{_where(path)}sample {i} has {quote(more)}, which sample 0 has not")
     return {key: _column([value[key] for value in values], (*path, key), wishes) for key in first}
 
 
@@ -249,11 +249,11 @@ def _by_field(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
 
 def _arrays(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     if wishes.stacks(path):
-        return _stacked(values, path, wishes.dtype(path))
+        return _stack(values, path, wishes.dtype(path))
     return (
         _sequences(values, path, wishes)
-        if _called(shape_of, path, values[0])
-        else _stacked(values, path, wishes.dtype(path))
+        if _call(shape_of, path, values[0])
+        else _stack(values, path, wishes.dtype(path))
     )
 
 
@@ -265,8 +265,8 @@ def _lists(values: Sequence[list[Any]], path: Path, wishes: _Wishes) -> Any:
     if _kind(type(leaf)) not in (_numbers, _arrays):
         return list(values)
     if wishes.stacks(path):
-        arrays = [_called(np.array, path, value) for value in values]
-        return _stacked(arrays, path, wishes.dtype(path))
+        arrays = [_call(np.array, path, value) for value in values]
+        return _stack(arrays, path, wishes.dtype(path))
     return _sequences(values, path, wishes)
 
 
@@ -293,10 +293,10 @@ def _sequences(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     return _in_tensors(list(values), path, options)
 
 
-def _joined(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
+def _join(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     options = wishes.of(path)
     dtype = options.pop("dtype", None)
-    return _in_tensors(_called(join_batches, path, list(values)), path, {**options, "copy": True}, dtype)
+    return _in_tensors(_call(join_batches, path, list(values)), path, {**options, "copy": True}, dtype)
 
 
 def _in_tensors(x: Any, path: Path, options: dict[str, Any], dtype: object = None) -> Any:
@@ -307,7 +307,7 @@ def _in_tensors(x: Any, path: Path, options: dict[str, Any], dtype: object = Non
     """
     target = options.pop("to")
     alone = isinstance(target, type) and issubclass(target, Encoding) and not target._in_one_array
-    made = _called(convert, path, x, Ragged if alone else target, **options)
+    made = _call(convert, path, x, Ragged if alone else target, **options)
     if isinstance(made, list):
         return made
     made = _in_torch(made, path, dtype)
@@ -321,16 +321,16 @@ def _numbers(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     array = np.array(values)
     if types == {int} and array.dtype != np.int64:
         i = next(i for i, value in enumerate(values) if not -(2**63) <= value < 2**63)
-        raise OVERFLOW(f"{_where(path)}sample {i} is {said(values[i])}, which does not fit int64")
+        raise OVERFLOW(f"{_where(path)}sample {i} is {quote(values[i])}, which does not fit int64")
     return _in_torch(array, path, wishes.dtype(path))
 
 
-def _stacked(values: Sequence[Any], path: Path, dtype: object) -> Any:
+def _stack(values: Sequence[Any], path: Path, dtype: object) -> Any:
     import torch
 
     tensors = [_in_torch(value, path) for value in values]
     _differ(tensors, path, lambda tensor: str(tensor.dtype), "has dtype")
-    hint = f"; rows have one shape, and without rows=({said(path[-1])},) these are sequences" if path else ""
+    hint = f"; rows have one shape, and without rows=({quote(path[-1])},) these are sequences" if path else ""
     _differ(tensors, path, lambda tensor: tuple(tensor.shape), "has shape", hint)
     _differ(tensors, path, lambda tensor: tensor.device, "is on")
     return _in_torch(torch.stack(tensors), path, dtype)
@@ -345,7 +345,7 @@ def _in_torch(x: Any, path: Path, dtype: object = None) -> Any:
             return torch.from_numpy(x)
         if type(x._sample() if isinstance(x, Encoding) else x) is torch.Tensor:
             return x
-    return _called(brought, path, x, "torch", dtype=dtype)
+    return _call(brought, path, x, "torch", dtype=dtype)
 
 
 _USUAL = {np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)}
@@ -363,7 +363,7 @@ def _objects(values: Sequence[Any], *_: object) -> list[Any]:
     return list(values)
 
 
-def _called(function: Callable[..., Any], path: Path, *args: Any, **options: Any) -> Any:
+def _call(function: Callable[..., Any], path: Path, *args: Any, **options: Any) -> Any:
     """The result; an error names the column, and calls an item what it is here, a sample."""
     try:
         return function(*args, **options)

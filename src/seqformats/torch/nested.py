@@ -9,12 +9,12 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, library_of
 from ..converters.convert import convert
-from ..errors import ITEMS, LIBRARY, ROWS, needed
+from ..errors import ITEMS, LIBRARY, ROWS, import_extra
 from ..formats import List, Ragged
-from ..formats.ragged import gathered
+from ..formats.ragged import gather_rows
 from ..formats.structure import Structure
 from ..operations.annotations import Batch
-from .structure import keep, kept
+from .structure import keep, keep_with
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 
@@ -63,7 +63,7 @@ def from_njt(nt: Tensor) -> Ragged:
     >>> x.data.data_ptr() == nt.values().data_ptr()
     True
     """
-    torch = needed("torch", "torch")
+    torch = import_extra("torch", "torch")
     if not isinstance(nt, torch.Tensor) or not nt.is_nested:
         hint = "; sf.Ragged(data, lengths) takes rows with their lengths" if isinstance(nt, torch.Tensor) else ""
         raise ITEMS(f"from_njt takes a nested tensor, not {type(nt).__name__}{hint}")
@@ -83,7 +83,7 @@ def from_njt(nt: Tensor) -> Ragged:
             raise ROWS(f"offsets end with {structure.rows}, but there are {values.shape[0]} rows")
         keep(structure, ("njt", str(values.device)), nt.offsets())
         library = library_of(values)
-        return Ragged._sealed(library.adopt(values, "values"), structure)
+        return Ragged._freeze(library.adopt(values, "values"), structure)
     return _without_holes(values, offsets, None if lengths is None else _on_host(lengths))
 
 
@@ -103,7 +103,7 @@ def _without_holes(values: Tensor, offsets: Array, lengths: Array | None) -> Rag
         raise ROWS(f"sequence {i} has {structure.lengths[i]} rows from {starts[i]} on, but there are {rows}")
     library = library_of(values)
     data = library.adopt(values, "values")
-    return gathered(library, data, tuple(data.shape[1:]), structure, starts)
+    return gather_rows(library, data, tuple(data.shape[1:]), structure, starts)
 
 
 @registry.provides("to_njt")
@@ -147,10 +147,10 @@ def to_njt(x: Batch) -> Tensor:
     library = library_of(r.data)
     if library.name != "torch":
         raise LIBRARY(f'to_njt is for items in PyTorch, not in {library.name}; sf.to(x, "torch") brings them there')
-    torch = needed("torch", "torch")
+    torch = import_extra("torch", "torch")
     data: Any = r.data
     structure = r._structure
-    offsets = kept(
+    offsets = keep_with(
         structure,
         ("njt", str(data.device)),
         lambda: torch.from_numpy(structure.offsets.copy()).to(data.device),

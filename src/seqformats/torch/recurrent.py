@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from ..arrays import library_of
 from ..converters.convert import convert, no_encoding
 from ..converters.like import convert_like
-from ..errors import DEVICES, KIND, LIBRARY, SHAPE, said
+from ..errors import DEVICES, KIND, LIBRARY, SHAPE, quote
 from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
 from .cells import Weights, weights_of, write_out
@@ -173,7 +173,7 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
     if len(given) != 1 + pair or not all(isinstance(s, torch.Tensor) for s in given):
         wanted = "the state of an nn.LSTM is (h, c), two tensors" if pair else "the state is one tensor"
         raise KIND(
-            f"{wanted}, not {said(type(state).__name__) if not isinstance(state, (tuple, list)) else said(state)}"
+            f"{wanted}, not {quote(type(state).__name__) if not isinstance(state, (tuple, list)) else quote(state)}"
         )
     layers = module.num_layers * (2 if module.bidirectional else 1)
     widths = (module.proj_size or module.hidden_size, module.hidden_size)
@@ -195,7 +195,7 @@ def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     cell = _own_cell(module, p, states, weights)
     if cell is LSTM and 0 < p.rows == len(p) * p._structure.longest and p.rows * module.hidden_size < LARGE:
         return _rectangle
-    return _packed if cell is None else functools.partial(_steps, cell, weights)
+    return _run_packed if cell is None else functools.partial(_steps, cell, weights)
 
 
 def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor], weights: Sequence[Weights]) -> Any:
@@ -227,7 +227,7 @@ def _rectangle(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> 
     return y.reshape(data.shape[0], -1), finals
 
 
-def _packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+def _run_packed(module: Module, p: Packed, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
     """Packed rows through the layer itself, which takes no empty sequence: they are the last ones."""
     data: Any = p.data
     n, some = len(p), int((p.lengths > 0).sum())

@@ -91,7 +91,7 @@ def attention_route(q: Any, k: Any = None, v: Any = None, **options: Any) -> str
     'seqformats'
     """
     k = q if k is None else k
-    asked = _asked(q, k, k if v is None else v, options)
+    asked = _read_batches(q, k, k if v is None else v, options)
     _check(asked)
     return _route(asked)[0]
 
@@ -129,7 +129,7 @@ def attend(q: Any, k: Any, v: Any, **options: Any) -> Any:
     >>> sf.torch.attend(x, x, x, causal=True).data.shape
     torch.Size([3, 2, 16])
     """
-    asked = _asked(q, k, v, options)
+    asked = _read_batches(q, k, v, options)
     function = _route(asked)[1]
     if function is None:
         return attention(q, k, v, **options)
@@ -137,7 +137,7 @@ def attend(q: Any, k: Any, v: Any, **options: Any) -> Any:
     return convert(found, type(q)) if isinstance(q, Encoding) else in_kind_of(convert(found, List), q)
 
 
-def _asked(q: Any, k: Any, v: Any, options: dict[str, Any]) -> _Asked:
+def _read_batches(q: Any, k: Any, v: Any, options: dict[str, Any]) -> _Asked:
     """Read the batches; an error for what is none."""
     made = [x if isinstance(x, Ragged) else convert(x, Ragged) for x in (q, k, v)]
     return _Asked(made[0], made[1], made[2], options)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, DType, dtype_in, library_of
-from ..errors import DEVICE, LIBRARY, OVERFLOW, WHOLE, said
+from ..errors import DEVICE, LIBRARY, OVERFLOW, WHOLE, quote
 from ..formats import Encoding, level_index
 from ..formats.structure import Structure
 
@@ -34,30 +34,30 @@ def tensor_of(structure: Structure, name: str, like: Tensor, dtype: DType, devic
     wanted = dtype_in(library_of(like), dtype)
     known = library_of(like).dtype_name(wanted)
     if "int" not in known:
-        raise WHOLE(f"{name} are integers, and no {said(dtype)}")
+        raise WHOLE(f"{name} are integers, and no {quote(dtype)}")
     host: Array = getattr(structure, name)
     if host.size and (most := int(host.max())) > np.iinfo(known).max:
         raise OVERFLOW(f"{name} go up to {most}, which is more than {known} can count")
     try:
         where = like.device if device is None else torch.device(device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DEVICE(f"torch knows no device {said(device)}: {error}") from None
+        raise DEVICE(f"torch knows no device {quote(device)}: {error}") from None
     numbers = host.astype(known)
     if where.type == "cpu":
         return torch.from_numpy(numbers)
-    return kept(structure, (name, known, str(where)), lambda: _uploaded(numbers, where))
+    return keep_with(structure, (name, known, str(where)), lambda: _upload(numbers, where))
 
 
-def _uploaded(numbers: Array, where: object) -> Tensor:
+def _upload(numbers: Array, where: object) -> Tensor:
     import torch
 
     try:
         return torch.from_numpy(numbers).to(where)
     except (RuntimeError, AssertionError) as error:
-        raise DEVICE(f"torch cannot reach the device {said(where)}: {error}") from None
+        raise DEVICE(f"torch cannot reach the device {quote(where)}: {error}") from None
 
 
-def kept(structure: Structure, key: tuple[str, ...], make: Callable[[], Tensor]) -> Tensor:
+def keep_with(structure: Structure, key: tuple[str, ...], make: Callable[[], Tensor]) -> Tensor:
     """Keep what `make` gives with the structure until somebody writes into it."""
     import torch
 

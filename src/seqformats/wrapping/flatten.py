@@ -11,7 +11,7 @@ from .. import registry
 from ..arrays import adopt, is_array, library_of, shape_of
 from ..converters.convert import convert
 from ..converters.like import convert_like
-from ..errors import BATCH, LEVELS, RESULT, RETURNED, SLOPE, said
+from ..errors import BATCH, LEVELS, RESULT, RETURNED, SLOPE, quote
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
@@ -33,11 +33,11 @@ def flattening(fn: Function, backprop: bool) -> Function:
         items, shape, back = _items(args[at])
         returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
         if not backprop:
-            return back(_counted(returned, len(items), "the function"))
+            return back(_check_count(returned, len(items), "the function"))
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
             raise RETURNED("with_flatten with backprop=True: the function must return (y, backprop)")
         y, inner_backprop = returned
-        result = back(_counted(y, len(items), "the function"))
+        result = back(_check_count(y, len(items), "the function"))
         outer = without_items(result) if is_encoding(result) else None
         dtype = without_items(args[at]).dtype if isinstance(args[at], Encoding) else None
 
@@ -47,7 +47,7 @@ def flattening(fn: Function, backprop: bool) -> Function:
                 raise SLOPE(f"the gradient has {len(flat)} items, but the result has {len(items)}")
             if given is not None and not _same_nesting(given, shape):
                 raise SLOPE("the gradient has as many items as the result, but other lengths")
-            dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
+            dx = back(_check_count(inner_backprop(flat), len(items), "backprop"))
             return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
 
         return result, outer_backprop
@@ -63,14 +63,14 @@ def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], A
         rows = convert(x, Ragged)
         rows._look()
         check_room(rows.rows, OBJECT, "items")
-        return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
+        return list(rows.data), None, lambda y: convert_like(_stack(y, rows), x)
     if not isinstance(x, (list, tuple)):
         raise BATCH(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
-    items, shape = _flattened(x)
-    return items, shape, lambda y: _regrouped(y, shape)
+    items, shape = _flatten(x)
+    return items, shape, lambda y: _regroup(y, shape)
 
 
-def _counted(y: object, expected: int, whose: str) -> Any:
+def _check_count(y: object, expected: int, whose: str) -> Any:
     """Check what `whose` returned, which must be so many items."""
     if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
         raise RETURNED(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
@@ -80,7 +80,7 @@ def _counted(y: object, expected: int, whose: str) -> Any:
     return y
 
 
-def _stacked(items: Sequence[object], rows: Ragged) -> Ragged:
+def _stack(items: Sequence[object], rows: Ragged) -> Ragged:
     """Items, of whatever kind, over the structure of `rows`."""
     library = library_of(rows.data)
     if rows.rows == 0:
@@ -110,7 +110,7 @@ def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
     return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
 
 
-def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
+def _flatten(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
     """All items in order, and the shape of every level, outermost first."""
     items: list[Any] = []
     shapes: list[_Shape] = []
@@ -123,7 +123,7 @@ def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
             leaf = not any(inner)
             if not leaf and not all(inner):
                 i = inner.index(False)
-                raise LEVELS(f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}")
+                raise LEVELS(f"the items of nested lists must all be equally deep, but element {i} is {quote(part[i])}")
             if leaf and inner:
                 items += part
                 depths.add(len(shapes) + 1)
@@ -137,7 +137,7 @@ def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
     return items, shapes
 
 
-def _regrouped(items: Iterable[object], shapes: list[_Shape]) -> Any:
+def _regroup(items: Iterable[object], shapes: list[_Shape]) -> Any:
     """Lists of those shapes around other items: from the innermost level out."""
     lists: list[Any] = []
     for shape in reversed(shapes):

@@ -18,7 +18,7 @@ from ..formats.trees import (
     columns_of,
     entries,
     is_tree,
-    matched,
+    match_columns,
     name_of,
     rebuilt,
     skeleton,
@@ -31,7 +31,7 @@ from .wrapper import (
     Wrapper,
     batches_in,
     other_lists,
-    retupled,
+    rebuild_tuple,
     same_columns,
     without_items,
 )
@@ -62,12 +62,12 @@ class TreeWrapper(Wrapper):
         if lists:
             self.check_lists(lists, given.first().batch)
         columns = [
-            self.shown(given.arguments[path].batch) if path in given.arguments else column
+            self.show(given.arguments[path].batch) if path in given.arguments else column
             for path, column in zip(tree.paths, tree.columns, strict=True)
         ]
-        shown = {argument.place: self.shown(argument.batch) for argument in given.others}
+        shown = {argument.place: self.show(argument.batch) for argument in given.others}
         shown[place] = rebuilt(tree.given, iter(columns))
-        returned = self.returned(fn, args, kwargs, shown, lists)
+        returned = self.call_function(fn, args, kwargs, shown, lists)
         return self.with_tree_gradient(returned, given) if self.backprop else self.tree_back(returned, given)
 
     def given(self, tree: Tree, found: list[tuple[int | str, Any]]) -> Given:
@@ -80,11 +80,11 @@ class TreeWrapper(Wrapper):
             path, column = tree.paths[k], tree.columns[k]
             key = (id(column), id(each[k]))
             if key not in done:
-                done[key] = at_column(path, self.converted, column, alone, each[k])
+                done[key] = at_column(path, self.convert, column, alone, each[k])
             arguments[path] = Argument(name_of(path), column, done[key], each[k].get("level", -1))
         plain = {option: value for option, value in self.options.items() if type(value) is not dict}
         level = plain.get("level", -1)
-        others = [Argument(place, x, self.converted(x, alone=False, options=plain), level) for place, x in found]
+        others = [Argument(place, x, self.convert(x, alone=False, options=plain), level) for place, x in found]
         if self.To._by_steps:
             first = next(iter(arguments.values())).batch
             arguments = {path: same_columns(argument, first) for path, argument in arguments.items()}
@@ -100,16 +100,16 @@ class TreeWrapper(Wrapper):
             if not returned:
                 raise RETURNED(f"{self.name}: the function returned an empty tuple")
             first = self.tree_back(_first_of(returned), given)
-            return retupled(returned, (first, *returned[1:]))
+            return rebuild_tuple(returned, (first, *returned[1:]))
         if _is_as(returned, given) or is_tree(returned):
             columns = [at_column(path, self.column_back, y, path, given) for path, y in entries(returned)]
             return rebuilt(returned, iter(columns))
-        return self.restored(self.encoded(returned, given.first()), given.first())
+        return self.restore(self.encoded(returned, given.first()), given.first())
 
     def column_back(self, y: Any, path: Path, given: Given) -> Any:
         """Give back what the function returned under a name; rows and what is no batch stay as they are."""
         argument = self.argument_of(y, path, given)
-        return y if argument is None else self.restored(self.encoded(y, argument), argument)
+        return y if argument is None else self.restore(self.encoded(y, argument), argument)
 
     def argument_of(self, y: Any, path: Path, given: Given) -> Argument | None:
         """The batch that this goes back like: that of its name, else the first; None for what is no batch."""
@@ -149,7 +149,7 @@ class TreeWrapper(Wrapper):
 
         def backprop(dy: Any) -> Any:
             if is_columns:
-                dys = matched(dy, like, "the gradient", missing=True)
+                dys = match_columns(dy, like, "the gradient", missing=True)
                 inner = [d if d is None or way is None else way(d) for d, way in zip(dys, ways, strict=True)]
                 dx = inner_backprop(rebuilt(like, iter(inner)))
             else:
@@ -163,7 +163,7 @@ class TreeWrapper(Wrapper):
                 at_column(path, self.gradient_back, d, given.arguments[path])
                 if d is not None and path in given.arguments
                 else d
-                for path, d in zip(given.tree.paths, matched(dx, tree, "the gradient", missing=True), strict=True)
+                for path, d in zip(given.tree.paths, match_columns(dx, tree, "the gradient", missing=True), strict=True)
             ]
             back = rebuilt(tree, iter(dxs))
             others = [self.gradient_back(d, a) for d, a in zip(rest, given.others, strict=True)]
@@ -174,7 +174,7 @@ class TreeWrapper(Wrapper):
     def way_in(self, y: Any, argument: Argument) -> Function:
         """Make the way by which a gradient of the caller's becomes one of what the function returned."""
         inner, as_array = without_data(self.encoded(y, argument)), is_array(y)
-        outer = without_items(self.restored(self.encoded(y, argument), argument))
+        outer = without_items(self.restore(self.encoded(y, argument), argument))
 
         def way(dy: object) -> Any:
             laid = self.gradient_in(dy, outer, inner, argument.level)

@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import adopt, has_items, is_array, library_of
-from ..converters.convert import as_own, at_once, convert, relaid, resized, without_padding
+from ..converters.convert import as_own, at_once, convert, relaid, resize, without_padding
 from ..converters.like import back_to, convert_like, in_kind_of
-from ..errors import BATCH, KIND, OPTION, RESULT, RETURNED, said
+from ..errors import BATCH, KIND, OPTION, RESULT, RETURNED, quote
 from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
@@ -59,7 +59,7 @@ class Wrapper:
             if option not in known:
                 have = sorted(known | {"backprop", "like"})
                 hint = hints.for_option(option, have)
-                raise OPTION(f"{name} has no option {said(option)}; it has: {', '.join(have)}{hint}")
+                raise OPTION(f"{name} has no option {quote(option)}; it has: {', '.join(have)}{hint}")
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
@@ -113,23 +113,23 @@ class Wrapper:
             raise BATCH(
                 f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
             )
-        arguments = [Argument(place, x, self.converted(x, len(found) == 1), self.level) for place, x in found]
+        arguments = [Argument(place, x, self.convert(x, len(found) == 1), self.level) for place, x in found]
         if self.To._by_steps:
             arguments = [arguments[0], *[same_columns(a, arguments[0].batch) for a in arguments[1:]]]
         lists = other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
         if lists:
             self.check_lists(lists, arguments[0].batch)
-        shown = {argument.place: self.shown(argument.batch) for argument in arguments}
-        returned = self.returned(fn, args, kwargs, shown, lists)
+        shown = {argument.place: self.show(argument.batch) for argument in arguments}
+        returned = self.call_function(fn, args, kwargs, shown, lists)
         if self.backprop:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
 
-    def shown(self, batch: Any) -> Any:
+    def show(self, batch: Any) -> Any:
         """A batch as the function sees it."""
         return batch.data if self.rows else batch
 
-    def returned(self, fn: Function, args: Arguments, kwargs: Named, shown: Shown, lists: Lists) -> Any:
+    def call_function(self, fn: Function, args: Arguments, kwargs: Named, shown: Shown, lists: Lists) -> Any:
         """Call the function with what it is shown."""
         passed = [shown.get(i, x) for i, x in enumerate(args)]
         named = {name: shown.get(name, x) for name, x in kwargs.items()}
@@ -164,7 +164,7 @@ class Wrapper:
             return in_kind_of(convert(y, List), x)
         return self.back(y, Argument(0, x, batch, self.level))
 
-    def converted(self, x: object, alone: bool, options: Options | None = None) -> Any:
+    def convert(self, x: object, alone: bool, options: Options | None = None) -> Any:
         """A batch in the encoding of the wrapper."""
         # Packed rows are rows; several batches have to agree on an order, the caller's
         if self.rows and isinstance(x, Pairs):
@@ -201,11 +201,11 @@ class Wrapper:
     def back(self, returned: object, argument: Argument) -> Any:
         """Give back what the function returned as the caller gets it; of a tuple the first element."""
         if not isinstance(returned, tuple) or is_column(returned):
-            return self.restored(self.encoded(returned, argument), argument)
+            return self.restore(self.encoded(returned, argument), argument)
         if not returned:
             raise RETURNED(f"{self.name}: the function returned an empty tuple")
-        first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
-        return retupled(returned, (first, *rest))
+        first, rest = self.back(_untuple(returned[0]), argument), returned[1:]
+        return rebuild_tuple(returned, (first, *rest))
 
     def encoded(self, y: object, argument: Argument) -> Any:
         """Read what the function returned as an encoding with as many sequences as it saw."""
@@ -247,7 +247,7 @@ class Wrapper:
             )
         return rebuild(batch, [array])
 
-    def restored(self, y: object, argument: Argument) -> Any:
+    def restore(self, y: object, argument: Argument) -> Any:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
         back = back_to(y, argument.given, argument.level)
         if back is y and isinstance(y, Encoding) and y._gapped and y.data is not argument.given.data:
@@ -286,8 +286,8 @@ class Wrapper:
             given = as_own(given)
             whole = structure_of(given, argument.level)
             if dx._structure.same_lengths(argument.batch._structure) and not whole.same_lengths(dx._structure):
-                dx = resized(convert(dx, Ragged), whole)
-        return self.restored(dx, argument)
+                dx = resize(convert(dx, Ragged), whole)
+        return self.restore(dx, argument)
 
     def gradient_in(self, dy: object, outer: object, inner: object, level: int) -> Any:
         """The caller's gradient, laid out like what the function returned."""
@@ -305,7 +305,7 @@ def read_if_column(x: object) -> Any:
 def is_asked(backprop: object) -> bool:
     """An option that is True or False."""
     if not isinstance(backprop, (bool, np.bool_)):
-        raise KIND(f"backprop must be True or False, not {said(backprop)}")
+        raise KIND(f"backprop must be True or False, not {quote(backprop)}")
     return bool(backprop)
 
 
@@ -346,12 +346,12 @@ def _count(x: object) -> int:
     return x._structure.n if isinstance(x, Encoding) else count(x)
 
 
-def _untupled(y: object) -> object:
+def _untuple(y: object) -> object:
     """A tuple inside a returned tuple can only be a batch."""
     return list(y) if type(y) is tuple else y
 
 
-def retupled(returned: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
+def rebuild_tuple(returned: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
     """Put parts into a tuple of the class of another: a plain one, a named one, or one of C, as PyTorch has them."""
     kind: Any = type(returned)
     if hasattr(kind, "_make"):

@@ -140,8 +140,8 @@ def attend_rows(
         chunk=seen.chunk,
         prefix=seen.prefixes,
         softcap=softcap,
-        bias=None if position_bias is None else _beside(query, position_bias[0]),
-        sinks=None if s_aux is None else _beside(query, s_aux),
+        bias=None if position_bias is None else _cast_like(query, position_bias[0]),
+        sinks=None if s_aux is None else _cast_like(query, s_aux),
         dropout=float(dropout),
         # Drawn of PyTorch's generator, whose state gradient checkpoints keep for the second forward.
         seed=int(torch.randint(1 << 62, ())) if dropout else None,
@@ -149,7 +149,7 @@ def attend_rows(
     return out.data[None], None
 
 
-def _beside(query: Tensor, x: Tensor) -> Tensor:
+def _cast_like(query: Tensor, x: Tensor) -> Tensor:
     """A bias or sinks in the dtype of the queries, or in float32 beside half precision."""
     wide = x.dtype == torch.float32 and query.dtype in (torch.float16, torch.bfloat16)
     return x if wide else x.to(query.dtype)

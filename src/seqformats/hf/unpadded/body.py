@@ -22,7 +22,7 @@ from .calls import (
     push,
     replace,
 )
-from .parameters import named, names_of
+from .parameters import name_arguments, names_of
 from .refusals import OWN_ATTENTION
 from .rows import Sides, Tensor, Visible, begin, end, sides
 
@@ -46,7 +46,7 @@ _PREDICTS_NEXT = ("ForCausalLM", "LMHeadModel")
 def enter(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make the arguments one row, before the forward."""
     push()
-    given = named(module, args, kwargs)
+    given = name_arguments(module, args, kwargs)
     if keeps_cache(given):
         replace(None, begin(None))
         return None
@@ -141,7 +141,7 @@ def pool_first(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
     here = sides()
     if here is None:
         return None
-    given = named(module, args, kwargs)
+    given = name_arguments(module, args, kwargs)
     name = next(iter(given))
     x = given[name]
     if x.dim() == 3 and tuple(x.shape[:2]) == (1, here.rows.total):
@@ -151,7 +151,7 @@ def pool_first(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
 
 def short_bias(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Give an attention with relative positions (T5) the bias of the longest sequence, not of the whole row."""
-    given, names = named(module, args, kwargs), names_of(module.__class__)
+    given, names = name_arguments(module, args, kwargs), names_of(module.__class__)
     seen = given.get("mask", given.get("attention_mask"))
     if not isinstance(seen, Visible) or given.get("position_bias") is not None:
         return None
@@ -181,7 +181,7 @@ def restart_positions(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     here = sides()
     if here is None:
         return None
-    return (), {**named(module, args, kwargs), "position_ids": here.rows.positions()}
+    return (), {**name_arguments(module, args, kwargs), "position_ids": here.rows.positions()}
 
 
 def takes_positions(module: Any) -> bool:

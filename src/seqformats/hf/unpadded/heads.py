@@ -12,14 +12,14 @@ from ...formats import Masked, Ragged
 from ...operations.attention import mask
 from .batch import Arrival
 from .calls import Arguments, Call, map_results, pop, push, replace
-from .parameters import named
+from .parameters import name_arguments
 from .rows import Rows, as_ragged, is_batch
 
 
 def pad_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make encodings padded, with their mask, before the forward; what is padded stays as it is."""
     push()
-    given = named(module, args, kwargs)
+    given = name_arguments(module, args, kwargs)
     if given.get("start_positions") is not None or given.get("end_positions") is not None:
         raise TOGETHER("the loss of question answering is taken over padding too; take it from the logits")
     x = given.get("input_ids")

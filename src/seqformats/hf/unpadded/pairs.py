@@ -25,7 +25,7 @@ from .calls import (
     replace,
     running,
 )
-from .parameters import named, names_of
+from .parameters import name_arguments, names_of
 from .rows import Rows, Sides, Tensor, as_ragged, begin, end, is_batch
 
 _MASKS = ("attention_mask", "decoder_attention_mask")
@@ -42,7 +42,7 @@ _REFUSED = (
 def enter_pair(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make the arguments two rows, before the forward."""
     push()
-    given = named(module, args, kwargs)
+    given = name_arguments(module, args, kwargs)
     if keeps_cache(given) or given.get("encoder_outputs") is not None:
         replace(None, begin(None))
         return None

@@ -14,6 +14,6 @@ def names_of(kind: Hashable) -> list[str]:
     return [name for name in inspect.signature(kind.forward).parameters if name != "self"]  # type: ignore[attr-defined]
 
 
-def named(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def name_arguments(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a forward by name."""
     return {**dict(zip(names_of(module.__class__), args, strict=False)), **kwargs}

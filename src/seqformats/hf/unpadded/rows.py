@@ -88,7 +88,7 @@ def sides() -> Sides | None:
 
 
 @contextmanager
-def hidden() -> Iterator[None]:
+def hide() -> Iterator[None]:
     """Run models as they always have, within a forward."""
     token = _SIDES.set(None)
     try:

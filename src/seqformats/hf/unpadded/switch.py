@@ -58,7 +58,7 @@ def switch_off(model: Any) -> None:
         model.set_attn_implementation(ordinary)
 
 
-def _around(module: Any, before: Any, after: Any, keep: list[Any]) -> None:
+def _wrap_forward(module: Any, before: Any, after: Any, keep: list[Any]) -> None:
     keep.append(module.register_forward_pre_hook(before, with_kwargs=True))
     keep.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
 
@@ -71,10 +71,10 @@ def _hook(model: Any, ordinary: str) -> None:
     inner = model if flat else base
     inner._padding_free = state = State(ordinary, limits(model))
     keep = state.handles
-    _around(inner, body.enter, body.leave, keep)
+    _wrap_forward(inner, body.enter, body.leave, keep)
     if not flat:
         model._padding_free = outer = State(ordinary)
-        _around(model, heads.pad_arguments, heads.unpad_results, outer.handles)
+        _wrap_forward(model, heads.pad_arguments, heads.unpad_results, outer.handles)
     _hook_parts(model, keep)
     pooler = getattr(base, "pooler", None)
     if isinstance(pooler, torch.nn.Module):
@@ -84,9 +84,9 @@ def _hook(model: Any, ordinary: str) -> None:
 def _hook_pair(model: Any, ordinary: str) -> None:
     """Hook a model with an encoder and a decoder."""
     model._padding_free = state = State(ordinary, limits(model))
-    _around(model, pairs.enter_pair, pairs.leave_pair, state.handles)
-    _around(model.get_encoder(), pairs.enter_encoder, pairs.leave_part, state.handles)
-    _around(model.get_decoder(), pairs.enter_decoder, pairs.leave_part, state.handles)
+    _wrap_forward(model, pairs.enter_pair, pairs.leave_pair, state.handles)
+    _wrap_forward(model.get_encoder(), pairs.enter_encoder, pairs.leave_part, state.handles)
+    _wrap_forward(model.get_decoder(), pairs.enter_decoder, pairs.leave_part, state.handles)
     _hook_parts(model, state.handles)
 
 
@@ -94,6 +94,6 @@ def _hook_parts(model: Any, keep: list[Any]) -> None:
     """Hook what calculates with places of the row: relative biases, and positions that are not an argument."""
     for module in model.modules():
         if hasattr(module, "compute_bias") and hasattr(module, "has_relative_attention_bias"):
-            _around(module, body.short_bias, body.restore_bias, keep)
+            _wrap_forward(module, body.short_bias, body.restore_bias, keep)
         if type(module).__name__.endswith("PositionalEmbedding") and body.takes_positions(module):
             keep.append(module.register_forward_pre_hook(body.restart_positions, with_kwargs=True))

@@ -11,7 +11,7 @@ import torch
 from ...errors import TOGETHER, UNPADDED
 from ...formats import Ragged
 from .refusals import is_encoder_decoder
-from .rows import Tensor, hidden, is_batch
+from .rows import Tensor, hide, is_batch
 
 _LENGTHS = (5, 1, 7)
 _CLOSE = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -23,7 +23,7 @@ class Trial:
 
     def __init__(self, model: Any) -> None:
         self.model, self.rows = model, _tokens(model)
-        with _quiet(model), hidden():
+        with _quiet(model), hide():
             self.alone = [_numbers(model(**self._arguments(row[None]))) for row in self.rows]
 
     def _arguments(self, ids: Any) -> dict[str, Any]:

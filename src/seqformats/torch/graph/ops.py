@@ -33,7 +33,7 @@ from ...formats.structure import Structure, integers
 from ...gradients.vjp import vjp
 from ...operations.order import TopK, Unique
 from ...rl.steps import Advantages
-from ...wrapping.wrapper import retupled
+from ...wrapping.wrapper import rebuild_tuple
 
 Tensor: TypeAlias = torch.Tensor
 Tensors: TypeAlias = Sequence[torch.Tensor]
@@ -166,7 +166,7 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
     if lead["n"] != n or lead["rows"] != rows or lead["width"] < longest:
         raise SHAPE(f"data of shape {tuple(data.shape)} is no {kind} of {n} sequences, {rows} items")
     form = {"Masked": (lead["width"], side), "Padded": (lead["width"],)}.get(kind, ())
-    return KINDS[kind]._sealed(data.contiguous(), structure, *form)
+    return KINDS[kind]._freeze(data.contiguous(), structure, *form)
 
 
 def parts_of(y: Any) -> tuple[Any, ...]:
@@ -246,7 +246,7 @@ def pulled(found: tuple[Any, Callable[[Any], Any]], gradients: Tensors = ()) -> 
     own = leaves(y)
     dys = gradients[: len(own)] or list(map(torch.zeros_like, own))
     dys = [dy.detach().contiguous() if differentiable(dy) else x for x, dy in zip(own, dys, strict=True)]
-    return pull(retupled(y, rebuild(tuple(y), dys)) if isinstance(y, tuple) else rebuild(y, dys))
+    return pull(rebuild_tuple(y, rebuild(tuple(y), dys)) if isinstance(y, tuple) else rebuild(y, dys))
 
 
 @functools.lru_cache(1024)
