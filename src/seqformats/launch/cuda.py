@@ -248,8 +248,7 @@ class _Call:
 
     def _zeros(self, size: int) -> int:
         address, kept = zeros(size, self._place)
-        if kept is not None:
-            self._sent_now.append(kept)
+        self._sent_now.append(kept)
         return address
 
     def calculating(
@@ -298,8 +297,7 @@ class _Call:
         unknown: list[Array] = []
         if not self._find(args, unknown):
             sent, self._host = bring(unknown, self._structure, resident, place)
-            if sent is not None:
-                self._sent_now.append(sent)
+            self._sent_now += [sent] if sent else []
         if resident is not None:
             resident.meet(place)
 
@@ -382,16 +380,10 @@ class _Call:
         resident = self._resident
         words = None if resident is None else resident.found(at)
         if words is None:
-            starts, cum, steps, *numbers = at
-            one = self._sent(cum)
-            words = (
-                *(one if starts is cum else self._sent(starts)),
-                *one,
-                *(one if steps is cum else self._sent(steps)),
-            )
-            words = *words, *map(int, numbers)
-            arrays = (cum,) if starts is cum is steps else (starts, cum, steps)
-            if resident is not None and all(resident.found(x) for x in arrays if x.size):
+            arrays = {id(x): x for x in at[:3]}
+            found = {name: self._sent(x) for name, x in arrays.items()}
+            words = *found[id(at[0])], *found[id(at[1])], *found[id(at[2])], *map(int, at[3:])
+            if resident is not None and all(resident.found(x) for x in arrays.values() if x.size):
                 resident.remember(at, words)
         self.most = max(self.most, words[_SIZE])
         return words
@@ -409,8 +401,7 @@ class _Call:
     def _resent(self, x: Array) -> tuple[int, ...]:
         """Send again where what was there has been forgotten meanwhile."""
         sent, words = bring((x,), self._structure, self._resident, self._place)
-        if sent is not None:
-            self._sent_now.append(sent)
+        self._sent_now += [sent] if sent else []
         self._host |= words
         return words[id(x)]
 
