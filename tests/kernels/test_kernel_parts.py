@@ -1,36 +1,10 @@
 """What kernels are made of, where no kernel shows it by itself: compiled, and as plain Python has it."""
 
-import ctypes
-
 import numba
 import numpy as np
 import pytest
 
-from seqformats.kernels.parts import call, clear, move, move_run, repeat_words
-
-
-def address(name):
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-
-
-def calling(function, clear, x, y):
-    result = call(function, x, y)
-    if result <= 0:
-        call(clear, 0, 0)
-    return result
-
-
-@pytest.mark.parametrize("called", [calling, numba.njit(calling)], ids=["plain", "compiled"])
-def test_a_c_function_is_called(called):
-    """With one word or two, and Python objects; an error that it sets is gone afterwards."""
-    items = ["a", "b", "c"]
-    clear = address("PyErr_Clear")
-    assert called(address("PyList_Size"), clear, id(items), 0) == 3
-    assert called(address("PyList_GetItem"), clear, id(items), 2) == id(items[2])
-    assert called(address("PyList_Size"), clear, id("no list"), 0) == -1
-    assert called(address("PyList_GetItem"), clear, id(items), 3) in (0, -1)
-    assert [x for x in items if x] == items
-
+from seqformats.kernels.parts import clear, move, move_run, repeat_words
 
 SIZES = [*range(1, 70), 96, 127, 128, 129, 130, 159, 160, 192, 255, 256, 257, 384, *range(1020, 1030), 1088, 1151, 4100]
 ROWS, ROOM = 3, 256  # what is moved at a time, and bytes before, between and after

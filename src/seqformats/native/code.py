@@ -20,7 +20,7 @@ from ..errors import KERNEL, DeviceError
 from ..later import imported
 from . import cpu, store
 from .digest import digest
-from .loading import ALWAYS, NEVER, SMALL, check_memory, load
+from .loading import ALWAYS, SMALL, check_memory, load
 from .signature import Signature, kinds_of, symbol_of, text_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def code_of(name: str, signature: Signature) -> Code | None:
         if there is None:
             return None
         (by_words,), facts, origin = there
-        limits = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+        limits = SMALL, ALWAYS
         run, freely = [core.Entry(by_words, kinds_of(signature), facts["gives"], limit) for limit in limits]
         found = loaded.setdefault(text, Code(run, freely, by_words, origin))
     return found
@@ -165,7 +165,7 @@ def by_numba(name: str) -> Callable[..., Any]:
     """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
     own = imported("..kernels.parts.own", __package__)
     spec = spec_of(name)
-    made: Callable[..., Any] = own.by_numba(spec.cpu, nogil=not spec.cpu.keeps_gil)
+    made: Callable[..., Any] = own.by_numba(spec.cpu)
     return made
 
 
@@ -269,13 +269,10 @@ def compiled(name: str, signature: Signature) -> store.Entry:
 
 
 def facts_of(spec: Any) -> dict[str, Any]:
-    """Return whether the code of a kernel keeps the GIL, and how many integers it returns.
-
-    Several come as a tuple; those that give nothing return None.
-    """
+    """Return how many integers the code of a kernel returns: several come as a tuple, None of those that give none."""
     returned = spec.cpu.__annotations__["return"]
     gives = len(get_args(returned)) or int(returned is not None)
-    return {"keeps_gil": spec.cpu.keeps_gil, "gives": gives}
+    return {"gives": gives}
 
 
 def key_of(name: str, text: str) -> str:

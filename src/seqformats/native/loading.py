@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import KERNEL
 
-ALWAYS, NEVER = 0, 2**62
+ALWAYS = 0
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
 SMALL = 1 << 18
 """The same where nobody knows better.

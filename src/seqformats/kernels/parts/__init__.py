@@ -6,7 +6,6 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `building`  machine code of them, in files
 - `common`    plain functions, on every device
 - `moves`     bytes and addresses
-- `objects`   Python objects
 - `heap`      the best of many candidates
 - `drivers`   loops over columns, made of what a kernel does with some
 - `vectors`   the exponential function, and blocks of float32
@@ -90,7 +89,6 @@ from .common import (
     allows,
     along,
     begin_of,
-    best_of_column,
     beyond,
     candidate_value,
     dot,
@@ -156,7 +154,19 @@ from .lanes import (
 )
 from .meeting import scale_of, score_of, sees
 from .moments import block_moments, moments_of, put_variance, sums_beside, total_of
-from .moves import at_least, at_most, clear, move, move_row, move_run, move_square, repeat_words, will_read, will_write
+from .moves import (
+    at_least,
+    at_most,
+    clear,
+    move,
+    move_row,
+    move_run,
+    move_square,
+    peek_byte,
+    repeat_words,
+    will_read,
+    will_write,
+)
 from .names import (
     better,
     bits_of,
@@ -176,8 +186,7 @@ from .names import (
     zero_in,
 )
 from .ngrams import find_arc, follow_word
-from .objects import call, give, give_room, peek, peek_byte, peek_int
-from .options import compiled, compiled_with_gil, shared
+from .options import compiled, shared
 from .order import (
     key_of,
     least_of,

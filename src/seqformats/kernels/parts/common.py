@@ -70,21 +70,6 @@ def beyond(value: Item, best: Item, least: int) -> Any:
 
 
 @shared
-def best_of_column(block: Array, k: int, width: int, least: int) -> Any:
-    """The largest (least) item of column k of a few: `beyond` without branches, which random numbers would mislead.
-
-    Call it with a constant `least`, so that the loop it becomes compares in one way only.
-    """
-    best = block[k]
-    j = k
-    while j < block.size:
-        value = block[j]
-        best = value if (value < best if least else value > best) | (value != value) else best
-        j += width
-    return best
-
-
-@shared
 def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Item, id: int) -> int:
     """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
 

@@ -49,6 +49,11 @@ def _place(base: Item, at: int) -> int:
     return int(base.ctypes.data + at * base.itemsize if isinstance(base, np.ndarray) else base + at)
 
 
+def peek_byte(address: int) -> int:
+    """The byte at a memory address."""
+    return ctypes.c_int8.from_address(address).value
+
+
 def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
     """`move` for one row, often a few bytes only: powers of 2 up to 64 are loads and stores, others a memcpy."""
     move(out, d, src, s, size)
@@ -182,6 +187,12 @@ def means(function: Item, *result: Any) -> Callable[[Any], Any]:
         return generate
 
     return decorate
+
+
+@means(peek_byte, types.int64)
+def _peek_byte(context: Context, builder: Builder, kinds: Kinds, args: Values) -> Any:
+    value = builder.load(builder.inttoptr(args[0], ir.IntType(8).as_pointer()), align=1)
+    return builder.sext(value, ir.IntType(64))
 
 
 def _move(context: Context, builder: Builder, kinds: Kinds, args: Values, words: tuple[int, ...] = ()) -> None:

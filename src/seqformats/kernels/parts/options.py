@@ -14,19 +14,12 @@ from .code import Item
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function, *, keeps_gil: bool = False) -> Function:
+def compiled(function: Function) -> Function:
     """Mark a kernel for the CPU, which `building` compiles when it is started; it stays the plain function it is.
 
     With NumPy's division, and with other threads at work meanwhile where there is much to do.
     """
-    marked: Any = function
-    marked.keeps_gil = keeps_gil
     return function
-
-
-def compiled_with_gil(function: Function) -> Function:
-    """Mark a kernel that reads Python objects, and must be alone with them."""
-    return compiled(function, keeps_gil=True)
 
 
 class _Code(JITCodeLibrary):

@@ -27,9 +27,9 @@ def spec_of(cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str,
     return KernelSpec(cpu, getattr(cuda, "py_func", None) or getattr(cuda, "fn", cuda), CALCULATES, over, (COMPLEX,))
 
 
-def by_numba(function: Callable[..., Any], nogil: bool = True) -> Callable[..., Any]:
+def by_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that Numba compiles in this process, for all types that it is called with."""
-    made: Callable[..., Any] = njit(nogil=nogil, error_model="numpy")(function)
+    made: Callable[..., Any] = njit(nogil=True, error_model="numpy")(function)
     return made
 
 
