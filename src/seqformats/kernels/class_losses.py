@@ -97,7 +97,7 @@ def cuda(
                 top = max(top, x[begin + k])
                 k += threads
             parts[me] = top
-            top = p.block_max(parts, me, threads)
+            top = p.max_of_block(parts, me, threads)
             gpu.syncthreads()
             total = x.dtype.type(0)
             apart = x.dtype.type(0)
@@ -117,12 +117,12 @@ def cuda(
                     total = x.dtype.type(0)
                     apart = x.dtype.type(0)
             parts[me] = blocks + p.wide(total)
-            log = p.ln(p.block_sum(parts, me, threads))
+            log = p.ln(p.sum_of_block(parts, me, threads))
             gpu.syncthreads()
             loss = (top - x[begin + y[r]]) + log
             if smoothing != 0:
                 parts[me] = distances + p.wide(apart)
-                loss = own * loss + (share * p.block_sum(parts, me, threads) + smoothing * log)
+                loss = own * loss + (share * p.sum_of_block(parts, me, threads) + smoothing * log)
                 gpu.syncthreads()
             if me == 0:
                 kept[2 * r] = top

@@ -27,7 +27,7 @@ def cuda(x: Array, out: Array, width: int) -> None:
             if x[i * width + k] != 0:
                 count += 1
         sums[me] = count
-        p.block_sum(sums, me, threads)
+        p.sum_of_block(sums, me, threads)
         if me == 0:
             out[i] = sums[0]
         gpu.syncthreads()  # before the memory is used again

@@ -158,7 +158,7 @@ def summed(parts: Array, value: float) -> Any:
     """The sum of the values of all threads, which all come here."""
     me = gpu.threadIdx.x
     parts[me] = value
-    total = p.block_sum(parts, me, gpu.blockDim.x)
+    total = p.sum_of_block(parts, me, gpu.blockDim.x)
     gpu.syncthreads()
     return total
 

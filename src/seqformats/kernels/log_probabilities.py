@@ -49,7 +49,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
             top = max(top, out[place])
             k += threads
         parts[me] = top
-        top = p.block_max(parts, me, threads)
+        top = p.max_of_block(parts, me, threads)
         gpu.syncthreads()
         empty = math.isinf(top) and top < 0
         if empty:
@@ -66,7 +66,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
                 blocks += p.wide(total)
                 total = x.dtype.type(0)
         parts[me] = blocks + p.wide(total)
-        p.block_sum(parts, me, threads)
+        p.sum_of_block(parts, me, threads)
         log = x.dtype.type(0)
         if not empty:
             log = p.ln(parts[0])

@@ -43,7 +43,7 @@ def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
                 squares += value * value
         for turn in range(3):
             parts[slot] = number if turn == 0 else total if turn == 1 else squares
-            p.block_sum(parts, slot, threads)
+            p.sum_of_block(parts, slot, threads)
             if slot == 0 and gpu.blockIdx.y == 0:
                 out[3 * i + turn] = parts[0]
             gpu.syncthreads()  # before the memory is used again

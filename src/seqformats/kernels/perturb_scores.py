@@ -77,7 +77,7 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
             elif x[place] > none:
                 out[place] = noisy(x[place], running[r], hashes[r], token)
                 parts[me] = max(parts[me], out[place])
-        p.block_max(parts, me, gpu.blockDim.x)
+        p.max_of_block(parts, me, gpu.blockDim.x)
         for token in range(me, width, gpu.blockDim.x):
             place = r * width + token
             if out[place] > none:

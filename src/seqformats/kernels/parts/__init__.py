@@ -102,8 +102,6 @@ from .common import (
     worth,
 )
 from .device import (
-    block_max,
-    block_sum,
     columns_of_grid,
     find,
     first_column,
@@ -111,8 +109,10 @@ from .device import (
     first_of_line,
     first_unit,
     four_rows,
+    max_of_block,
     move_four,
     run_on,
+    sum_of_block,
     units_of_grid,
     word_of_line,
 )

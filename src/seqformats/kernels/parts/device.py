@@ -56,7 +56,7 @@ def columns_of_grid() -> Any:
 
 
 @plain_on_cuda
-def block_sum(parts: Array, me: int, threads: int) -> Any:
+def sum_of_block(parts: Array, me: int, threads: int) -> Any:
     """The sum of what the threads of a block have put into `parts`, in pairs; threads lie along x."""
     gpu.syncthreads()
     half = threads >> 1
@@ -69,7 +69,7 @@ def block_sum(parts: Array, me: int, threads: int) -> Any:
 
 
 @plain_on_cuda
-def block_max(parts: Array, me: int, threads: int) -> Any:
+def max_of_block(parts: Array, me: int, threads: int) -> Any:
     """The largest of what the threads of a block have put into `parts`; NaN is lost."""
     gpu.syncthreads()
     half = threads >> 1
@@ -162,8 +162,8 @@ SHARED = {
     for function in (
         first_of_line,
         word_of_line,
-        block_max,
-        block_sum,
+        max_of_block,
+        sum_of_block,
         first_column,
         first_of_block,
         columns_of_grid,
