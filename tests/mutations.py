@@ -112,8 +112,8 @@ MUTATIONS = [
         "a column without a gradient",
         "gradient",
         "gradients/columns.py",
-        'dys = matched(dy, like, "the gradient", missing=True)',
-        'dys = matched(dy, like, "the gradient")',
+        'dys = match_columns(dy, like, "the gradient", missing=True)',
+        'dys = match_columns(dy, like, "the gradient")',
         ("converters/test_trees.py",),
     ),
     Mutation(
@@ -296,8 +296,8 @@ MUTATIONS = [
         "more results than places",
         "error",
         "beam/options.py",
-        '    if at_least(options.n_best, "n_best", 1) > places and n:\n',
-        '    if at_least(options.n_best, "n_best", 1) > places + 1 and n:\n',
+        '    if check_at_least(options.n_best, "n_best", 1) > places and n:\n',
+        '    if check_at_least(options.n_best, "n_best", 1) > places + 1 and n:\n',
         ("beam/test_beam.py", "beam/test_beam_search.py"),
     ),
 ]

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.passes("compiled", reason="what is imported is the same
 
 SOURCE = pathlib.Path(sf.__file__).parent
 
-MODULES = 54  # of this package, after the import, and after a first conversion too
+MODULES = 55  # of this package, after the import, and after a first conversion too
 # Those of them that are in a package are in one of these.
 PACKAGES = {"arrays", "converters", "core", "formats", "launch", "native", "reading"}
 # Of the standard library, which NumPy does without, and which take long.
 COSTLY = {"asyncio", "ctypes.util", "difflib", "hashlib", "json", "logging", "pkgutil", "subprocess", "sysconfig"}
 OTHERS = {"awkward", "jax", "llvmlite", "numba", "pandas", "pyarrow", "scipy", "thinc", "torch"}
 # Services of modules that are loaded once a library is there.
-ONCE_THERE = {"numba_type", "offsets_tensor"}
+ONCE_THERE = {"lengths_tensor", "numba_type"}
 
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="each name has a process of its own, which is forked")
 

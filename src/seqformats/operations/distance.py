@@ -141,7 +141,7 @@ class Pair(NamedTuple):
 
     @property
     def here(self) -> bool:
-        """Are they on the host?"""
+        """True if the items are on the host."""
         return self.library is NUMPY or self.library.kind(self.items) == "cpu"
 
     def start(self, kernel: Kernel, out: Array, room: int, most: int | None = None) -> None:
