@@ -160,7 +160,7 @@ def test_it_is_explained():
     text = sf.explain(Reversed, sf.Padded)
     assert "Reversed -> Ragged" in text
     assert "Ragged -> Padded" in text
-    assert "2 legs" in text
+    assert "2 steps" in text
     assert (Reversed, sf.Ragged) in sf.conversions()
 
 
@@ -315,29 +315,29 @@ class Two:
 
 @pytest.mark.usefixtures("tables")
 def test_the_cheapest_chain():
-    """Legs that share memory are preferred, however many."""
+    """Steps that share memory are preferred, however many."""
     walked = []
 
-    def leg(source, target, **how):
+    def step(source, target, **how):
         @sf.conversion(source, target, **how)
         def convert(x):
             walked.append((registry.label(source), registry.label(target)))
             inner = x if isinstance(x, sf.Ragged) else x.inner
             return target(inner) if target in (One, Two) else inner
 
-    leg(sf.Ragged, One)
-    leg(One, Two, shares=True)
-    leg(Two, sf.Ragged)
+    step(sf.Ragged, One)
+    step(One, Two, shares=True)
+    step(Two, sf.Ragged)
     sf.convert([np.zeros(1)], Two)
     assert walked == [("Ragged", "One"), ("One", "Two")]
-    leg(sf.Ragged, Two)
+    step(sf.Ragged, Two)
     walked.clear()
     sf.convert([np.zeros(1)], Two)
     assert walked == [("Ragged", "Two")], "a new entry is found at once"
-    leg(sf.Ragged, One, shares=True)
+    step(sf.Ragged, One, shares=True)
     walked.clear()
     sf.convert([np.zeros(1)], Two)
-    assert walked == [("Ragged", "One"), ("One", "Two")], "two free legs are cheaper than one move"
+    assert walked == [("Ragged", "One"), ("One", "Two")], "two free steps are cheaper than one move"
     assert registry.route(sf.Ragged, Two).shares
     assert not registry.route(sf.Masked, Two).shares
 

@@ -36,7 +36,7 @@ def _table() -> str:
         for target in kinds:
             entry = direct.get((source, target))
             if entry is None:
-                cells.append("-" if source is target else f"{len(registry.route(source, target).legs)} legs")
+                cells.append("-" if source is target else f"{len(registry.route(source, target).steps)} steps")
             else:
                 cells.append("shares" if entry.shares else "move")
         lines.append(registry.label(source).ljust(wide) + "".join(cell.ljust(wide) for cell in cells))

@@ -40,28 +40,28 @@ class Conversion(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The legs from one encoding to another; none where a type to itself has nothing that could be changed."""
+    """The steps from one encoding to another; none where a type to itself has nothing that could be changed."""
 
     source: type
     target: type
-    legs: tuple[Conversion, ...]
+    steps: tuple[Conversion, ...]
 
     @property
     def shares(self) -> bool:
         """Tell whether the result may share memory with the source."""
-        return all(leg.shares for leg in self.legs)
+        return all(step.shares for step in self.steps)
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options that `place` accepts."""
-        names = {name for leg in self.legs[:-1] for name in leg.options if name in OF_THE_SOURCE}
-        return tuple(sorted(names.union(*[leg.options for leg in self.legs[-1:]])))
+        names = {name for step in self.steps[:-1] for name in step.options if name in OF_THE_SOURCE}
+        return tuple(sorted(names.union(*[step.options for step in self.steps[-1:]])))
 
     def place(self, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """The options for each leg: those of the source for the first that knows them, the others for the last."""
+        """The options for each step: those of the source for the first that knows them, the others for the last."""
         if not options:
-            return [{}] * len(self.legs)
-        placed: list[dict[str, Any]] = [{} for _ in self.legs]
+            return [{}] * len(self.steps)
+        placed: list[dict[str, Any]] = [{} for _ in self.steps]
         for name, value in options.items():
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
@@ -69,9 +69,9 @@ class Route(NamedTuple):
                     f"no option {quote(name)} on the way from {label(self.source)} to {label(self.target)}; "
                     f"options there: {known}{hints.for_option(name, self.options)}"
                 )
-            at = len(self.legs) - 1
+            at = len(self.steps) - 1
             if name in OF_THE_SOURCE:
-                at = next(i for i, leg in enumerate(self.legs) if name in leg.options)
+                at = next(i for i, step in enumerate(self.steps) if name in step.options)
             placed[at][name] = value
         return placed
 
@@ -116,7 +116,7 @@ def conversion(
 
     The function takes an object of type `source` and returns one of type `target`, with the same sequences in the same
     order.  Its keyword-only parameters become options of `convert`.  From then on `convert`, the wrappers and `vjp`
-    use it, alone or as a leg of a longer route.
+    use it, alone or as a step of a longer route.
 
     Parameters
     ----------
@@ -210,14 +210,14 @@ def conversions() -> dict[tuple[type, type], Conversion]:
 def route(source: type, target: type, device: str = "cpu", options: Iterable[str] = ()) -> Route:
     """The cheapest route; ConversionError where there is none.
 
-    An encoding that loses levels is never passed through where both ends keep them.  Where the last leg does not know
+    An encoding that loses levels is never passed through where both ends keep them.  Where the last step does not know
     the options, as that from an encoding of a user's, a change of the target's own layout follows that does.
     """
     found = _routes.get((source, target, device if _bound_to_devices else "")) or find_route(source, target, device)
     if found is None:
         raise ROUTE(_no_route(source, target, device))
     if options and source is not target and not OF_THE_SOURCE.union(found.options).issuperset(options):
-        return Route(source, target, (*found.legs, *(_search(target, target, device) or ())))
+        return Route(source, target, (*found.steps, *(_search(target, target, device) or ())))
     return found
 
 
@@ -228,8 +228,8 @@ def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
         return _routes[key]
     except KeyError:
         pass
-    legs = _search(source, target, device)
-    return remember(_routes, key, None if legs is None else Route(source, target, legs))
+    steps = _search(source, target, device)
+    return remember(_routes, key, None if steps is None else Route(source, target, steps))
 
 
 def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:
@@ -242,9 +242,9 @@ def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] |
     done: set[type] = set()
     count = 0
     while heap:
-        cost, _, kind, legs = heapq.heappop(heap)
+        cost, _, kind, steps = heapq.heappop(heap)
         if kind is target:
-            return legs
+            return steps
         if kind in done:
             continue
         done.add(kind)
@@ -256,7 +256,7 @@ def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] |
             if deep and not keeps_levels(entry.target):
                 continue
             count += 1
-            heapq.heappush(heap, (cost + entry.cost, count, entry.target, (*legs, entry)))
+            heapq.heappush(heap, (cost + entry.cost, count, entry.target, (*steps, entry)))
     return None
 
 

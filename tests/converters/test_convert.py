@@ -649,7 +649,7 @@ def test_explain_names_the_route(source, target):
 
 
 def test_the_table_holds_the_direct_pairs():
-    """Every pair of the encodings without levels is one leg."""
+    """Every pair of the encodings without levels is one step."""
     table = sf.conversions()
     for source in oracle.FLAT:
         for target in oracle.FLAT:
@@ -685,8 +685,8 @@ def ragged_to_text(x):
 x = Text("Ab c")
 assert sf.convert(x, sf.Ragged).data.tolist() == [65, 98, 99]
 assert sf.convert(x, sf.Ragged, lower=True).data.tolist() == [97, 98, 99]
-assert sf.convert(x, sf.Masked, fill=1).data.tolist() == [[65, 98], [99, 1]], "a chain over the new leg"
-assert sf.convert(sf.convert(x, sf.Packed), Text) == x, "a chain that ends in the new leg"
+assert sf.convert(x, sf.Masked, fill=1).data.tolist() == [[65, 98], [99, 1]], "a chain over the new step"
+assert sf.convert(sf.convert(x, sf.Packed), Text) == x, "a chain that ends in the new step"
 assert sf.convert(x, Text) is x
 route = sf.explain(Text, sf.LoD)
 assert "Text" in route and "Ragged" in route and "LoD" in route, route

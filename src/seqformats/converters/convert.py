@@ -59,7 +59,7 @@ def _own_kind(x: object) -> type[Encoding]:
         return Ragged if kind is None else LoD
     routes = [registry.find_route(kind, own, device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
     shared = [route for route in routes if route is not None and route.shares]
-    nearest: type[Encoding] = min(shared, key=lambda route: len(route.legs)).target if shared else Ragged
+    nearest: type[Encoding] = min(shared, key=lambda route: len(route.steps)).target if shared else Ragged
     return nearest
 
 
@@ -172,7 +172,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     >>> batch["tags"].data.tolist(), batch["label"]
     ([[1, 1, 2], [3, -100, -100]], array([0, 1]))
     """
-    if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
+    if not options and copy is False:  # the usual call: one step, and nothing that could carry a gradient
         kind: Any = type(x)
         try:
             enter = entrances.get(To)
@@ -223,8 +223,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     if kind is To and is_already(x, options):
         return copy_encoding(x) if copy else x
     y = x
-    for leg, given in zip(route.legs, placed, strict=True):
-        y = _run(leg, y, given)
+    for step, given in zip(route.steps, placed, strict=True):
+        y = _run(step, y, given)
     return copy_encoding(y) if copy and (route.shares or y is x) else y
 
 
@@ -354,12 +354,12 @@ def device_kind(x: object) -> str:
     return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
 
 
-def _run(leg: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
-    """One leg, connected to the caller's autograd graph where that asks for it; a shared one is connected anyhow."""
-    if not leg.shares and wants_grad(x):
-        plain = isinstance(x, Encoding) and not is_array(options.get("fill")) and leg.pullback is None
-        return connect(lambda z, _: conversion_vjp(leg, z, options), x, by_column=plain)
-    return leg.function(x, **options)
+def _run(step: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
+    """One step, connected to the caller's autograd graph where that asks for it; a shared one is connected anyhow."""
+    if not step.shares and wants_grad(x):
+        plain = isinstance(x, Encoding) and not is_array(options.get("fill")) and step.pullback is None
+        return connect(lambda z, _: conversion_vjp(step, z, options), x, by_column=plain)
+    return step.function(x, **options)
 
 
 def copy_encoding(x: object) -> Any:
@@ -394,23 +394,23 @@ def _copied_lists(x: Sequence[Any]) -> Any:
 # --- the way back ----------------------------------------------------------------------------------------------------
 
 
-def conversion_vjp(leg: registry.Conversion, x: object, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+def conversion_vjp(step: registry.Conversion, x: object, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
-    y = quickly(x, leg.target) if leg.function in MOVES and not options else None
+    y = quickly(x, step.target) if step.function in MOVES and not options else None
     if y is None:
-        y = leg.function(x, **options)
-    if leg.pullback is not None:
-        pullback = leg.pullback
+        y = step.function(x, **options)
+    if step.pullback is not None:
+        pullback = step.pullback
         return y, lambda dy: pullback(dy, x)
     shape = without_data(x)
-    return y, lambda dy: _back(leg, dy, shape)
+    return y, lambda dy: _back(step, dy, shape)
 
 
-def _back(leg: registry.Conversion, dy: object, x: object) -> Any:
+def _back(step: registry.Conversion, dy: object, x: object) -> Any:
     if isinstance(x, Encoding):
-        own: Any = dy if isinstance(dy, Encoding) else convert(dy, leg.source)
+        own: Any = dy if isinstance(dy, Encoding) else convert(dy, step.source)
         return restore(own, x)
-    return convert(dy, leg.source)
+    return convert(dy, step.source)
 
 
 def restore(dy: Encoding, x: E) -> E:

@@ -24,7 +24,7 @@ def explain(From: object, To: object, device: str = "cpu") -> str:
     Returns
     -------
     str
-        A line for each leg: whether it shares memory, or by which kernel rows are moved, and its options.
+        A line for each step: whether it shares memory, or by which kernel rows are moved, and its options.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def explain(From: object, To: object, device: str = "cpu") -> str:
     --------
     >>> import seqformats as sf
     >>> print(sf.explain(sf.LoD, sf.Padded))
-    LoD -> Padded on cpu: 2 legs
+    LoD -> Padded on cpu: 2 steps
       LoD -> Ragged   shares memory   options: level
       Ragged -> Padded   one move by words_to_steps (rows of 1, 2, 4, 8 bytes) or blocks_to_steps   options: fill, \
 width, multiple_of, truncate
@@ -50,13 +50,13 @@ width, multiple_of, truncate
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"
-    legs = registry.route(From, To, device).legs
-    lines = [f"{name}: {len(legs)} leg{'s' * (len(legs) > 1)}"]
-    for leg in legs:
-        how = "shares memory" if leg.shares else f"one move{_kernel_of(leg, device)}"
+    steps = registry.route(From, To, device).steps
+    lines = [f"{name}: {len(steps)} step{'s' * (len(steps) > 1)}"]
+    for step in steps:
+        how = "shares memory" if step.shares else f"one move{_kernel_of(step, device)}"
         lines.append(
-            f"  {registry.label(leg.source)} -> {registry.label(leg.target)}   {how}   "
-            f"options: {', '.join(leg.options) or 'none'}"
+            f"  {registry.label(step.source)} -> {registry.label(step.target)}   {how}   "
+            f"options: {', '.join(step.options) or 'none'}"
         )
     return "\n".join(lines)
 
@@ -74,12 +74,12 @@ def _kind_of(given: object) -> type:
     raise KIND(f"explain takes types such as Ragged, or batches, not {quote(given)}")
 
 
-def _kernel_of(leg: registry.Conversion, device: str) -> str:
-    """The kernel of a leg that is this library's own; DeviceError where the device has no kernels."""
-    if leg.function not in (*MOVES, steps_to_list):
+def _kernel_of(step: registry.Conversion, device: str) -> str:
+    """The kernel of a step that is this library's own; DeviceError where the device has no kernels."""
+    if step.function not in (*MOVES, steps_to_list):
         return ""
     check_device(device)
-    source, target = leg.source._by_steps, leg.target._by_steps  # type: ignore[attr-defined]
+    source, target = step.source._by_steps, step.target._by_steps  # type: ignore[attr-defined]
     if source is target:
         return f" by {rows.copy_blocks.name}"
     if target:

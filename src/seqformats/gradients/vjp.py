@@ -90,7 +90,7 @@ def wrap_bare(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 @registry.gradient(convert)
 def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
-    """Leg by leg, back through the pullbacks of the route."""
+    """Step by step, back through the pullbacks of the route."""
     if len(args) != 2:
         raise KIND("vjp(convert, x, To, **options) takes x and To")
     given, To = args
@@ -121,10 +121,10 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     route = registry.route(kind, To, device_kind(x), options)
     given_to = route.place(options)
     if kind is not To or (options and not is_already(x, options)):
-        for leg, placed in zip(route.legs, given_to, strict=True):
-            if leg.target is list:
+        for step, placed in zip(route.steps, given_to, strict=True):
+            if step.target is list:
                 break
-            y, pullback = conversion_vjp(leg, y, placed)
+            y, pullback = conversion_vjp(step, y, placed)
             pullbacks.append(pullback)
     shape = without_data(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
