@@ -58,7 +58,7 @@ class Strided(Encoding):
         return self._structure.in_rooms(self.capacity, "right")
 
     @classmethod
-    def _room(cls, structure, capacity=None):
+    def _output_spec(cls, structure, capacity=None):
         longest = structure.longest
         capacity = longest if capacity is None else check_at_least(capacity, "capacity", longest)
         gaps = structure.offsets, structure.n, capacity, 0

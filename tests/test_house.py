@@ -291,7 +291,7 @@ def statements_in_functions(path):
 
 @every_module
 def test_a_fork_waits_for_what_is_imported_late(path):
-    """By `later.imported`, which holds a lock; a statement's lock would stay held in a child."""
+    """By `later.import_now`, which holds a lock; a statement's lock would stay held in a child."""
     name = dotted(path)
     if in_kernels(name) or name in ("__main__", "later", "when_imported", "numba_types"):
         return  # one thread, or imported by the others' ways, or while Numba and others hold locks of their own

@@ -135,7 +135,7 @@ LOGS = Mistake("SF602", ValueError, "Numbers that are not log-probabilities")
 
 
 class _Words(reprlib.Repr):
-    """Words of `said`."""
+    """Words of `quote`."""
 
     def __init__(self) -> None:
         super().__init__()

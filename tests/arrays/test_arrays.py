@@ -85,7 +85,7 @@ TWICE = ("reduce_logsumexp", "softmax", "log_softmax")  # whose gradients depend
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_graph_belongs_to_its_library(tape, name):
-    """Every operation goes through `connected`, which sees arrays alone; so a library with a graph is one class."""
+    """Every operation goes through `connect`, which sees arrays alone; so a library with a graph is one class."""
     operation, *more = OPERATIONS[name]
     y = operation(batch(ROWS, True), *more)
     ((call, given, outputs),) = tape.calls

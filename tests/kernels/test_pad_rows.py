@@ -29,7 +29,7 @@ def test_on_the_host(From, to, fill, lengths, item):
     kind, options = TO[to]
     found = x._read()
     source = found if isinstance(found, Source) else Source(*found)
-    _, at, gaps = kind._room(source.structure, *options.values())
+    _, at, gaps = kind._output_spec(source.structure, *options.values())
     wanted = sf.convert(x, kind, fill=fill, **options)
     if gaps is None or not len(lengths):
         pytest.skip("nothing is free")

@@ -90,7 +90,7 @@ def _readable(library: Torch, x: Tensor, what: str) -> Tensor:
 
 
 operate = getattr(super(Function, Operation), "apply", Operation.apply)
-"""`Operation.apply` past what that asks in Python: whether tensors are wrapped, which `Torch.connected` has asked."""
+"""`Operation.apply` past what that asks in Python: whether tensors are wrapped, which `Torch.connect` has asked."""
 
 
 # --- the transformations of torch.func -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Arrays with values on the host are read where they lie, by the kernels of the host, once JAX has them ready.  What is
 made new is memory of NumPy that JAX takes as it is, which is filled before anybody else has seen it: nothing is ever
 written but through the NumPy array that owns it, and only where JAX is seen to have taken it.  Arrays without values
-(tracers), and those elsewhere, go through `Jax.connected` as `Cell`, whose kind of device is "program": there kernels
+(tracers), and those elsewhere, go through `Jax.connect` as `Cell`, whose kind of device is "program": there kernels
 are programs of JAX, see `launch.program`.
 """
 
@@ -161,7 +161,7 @@ class Jax(Library):
             )
 
     def _put(self, x: Array, like: JaxArray) -> JaxArray:
-        """Private memory, which is `_aligned`, as an array of JAX beside `like`; without a copy where that can be."""
+        """Private memory (`_allocate_aligned`) as an array of JAX beside `like`; without a copy where that can be."""
         wide = self.wide(True) if x.dtype.itemsize >= 8 else contextlib.nullcontext()
         with self.jax.ensure_compile_time_eval(), wide:  # within a program that is traced it would be traced too
             out = self.jax.device_put(x, self._place(like))
@@ -331,7 +331,7 @@ class Jax(Library):
     # --- the programs that JAX traces ---
 
     def wants_grad(self, arrays: Sequence[JaxArray]) -> bool:
-        """Tell whether they go through `connected`.  Those without values do, and those that are not on the host."""
+        """Tell whether they go through `connect`.  Those without values do, and those that are not on the host."""
         return any(isinstance(x, self.jax.Array) and not self.on_host(x) for x in arrays)
 
     def connect(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
@@ -356,7 +356,7 @@ def _allocate_aligned(make: Callable[..., Array], shape: Shape, dtype: DType) ->
 class Cell:
     """A value of a program that JAX traces, where a kernel can write: arrays of JAX never change.
 
-    It is what stands for arrays inside of `Jax.connected`, and is seen nowhere else.
+    It is what stands for arrays inside of `Jax.connect`, and is seen nowhere else.
     """
 
     __slots__ = ("blank", "dtype", "library", "memory", "shape", "value")

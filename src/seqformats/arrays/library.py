@@ -198,7 +198,7 @@ class Library:
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
     fills_places = False  # True where `fill_places` is quicker than moves of few rows by kernels
     numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
-    functional = False  # True where operations may have to run as a program of the library; see `connected`
+    functional = False  # True where operations may have to run as a program of the library; see `connect`
     has_sparse = False  # True where a gradient may be a sparse array
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
@@ -476,6 +476,6 @@ NAMES: dict[Hashable, str] = {}
 with_autograd: list[Library] = []
 """The loaded libraries whose arrays may carry a gradient."""
 functional: list[Library] = []
-"""The loaded libraries whose results may have to be settled; see `Library.settled`."""
+"""The loaded libraries whose results may have to be settled; see `Library.settle`."""
 AUTOCAST: set[DType] = set()
 """The dtypes that loaded libraries may want in float32 where they are added up; see `Library.autocasts`."""

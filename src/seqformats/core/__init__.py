@@ -68,7 +68,7 @@ def off() -> Iterator[None]:
     """Do everything in Python for a while, in all threads: for tests, and to find out what fast paths are worth."""
     global structured, filled
     switch(False)
-    structured, filled = absent.structure, absent.fill
+    structured, filled = absent.structured, absent.filled
     try:
         yield
     finally:

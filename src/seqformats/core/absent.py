@@ -55,7 +55,7 @@ def use_encodings(encodings: Sequence[type], structure: type, order: type) -> No
     _classes["structure"] = structure
 
 
-def structure(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple[Any, np.ndarray, int]:
+def structured(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple[Any, np.ndarray, int]:
     """Have a kernel write n lengths, n + 1 offsets and so many more numbers into a table, which is its last argument.
 
     Returns the structure, None where the kernel returns a negative number; the other numbers; and what it returns, the
@@ -68,7 +68,7 @@ def structure(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple[
     return made, table[2 * n + 1 :], longest
 
 
-def fill(kind: type[T], **slots: object) -> T:
+def filled(kind: type[T], **slots: object) -> T:
     """Make an object of a frozen dataclass with these slots, without its constructor."""
     made = object.__new__(kind)
     for name, value in slots.items():

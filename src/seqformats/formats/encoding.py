@@ -23,7 +23,7 @@ from .annotations import Data, Index, Shaped
 from .arithmetic import Arithmetic
 from .index import places
 from .moving import Movable, Resident
-from .rows import Room
+from .rows import OutputSpec
 from .sequences import Sequences
 from .structure import Structure
 from .tensors import InPyTorch
@@ -58,7 +58,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     ``_in_pieces``
         whether each sequence lies in one piece, of which `_piece` and `_all_pieces` give views
     ``_moved_to``
-        False where rows cannot be moved to it by `_room` and `_sealed`
+        False where rows cannot be moved to it by `_output_spec` and `_freeze`
     ``_planned``
         whether calls over it may be kept as plans: `data` is one array, whose rows lie where structure, form and shape
         of it say
@@ -72,22 +72,22 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         the form that it has, or would have if there were a sequence of `longest`; `convert_like` makes others like it
     ``_layout()``
         a `Layout`: where the rows lie in `data`.  Every kernel reads by it, whatever the encoding
-    ``_room(structure, *form)``
+    ``_output_spec(structure, *form)``
         the leading shape of an array for sequences of this structure, the `Layout` that says where their rows belong in
         it, and which places stay free (`formats.rows.Gaps`), None where none can.  The same for what is to be written
         as `_layout` for what is there.  A part of the form that is None, or left out, is the least that fits; one that
         a caller has wished for and that is impossible is a ConversionError
-    ``_sealed(data, structure, *form)``
+    ``_freeze(data, structure, *form)``
         the encoding over an array that has been filled so.  Nothing is checked: data may be something that only has a
         shape and a dtype
     ``_with_data(data)``
         the same over other data with the same leading shape; for results in the layout of what they come from
     ``_padding()``
         whether there are such free places now
-    ``_chosen(where)``
+    ``_choose(where)``
         the sequences at some places, in that order: ``x[[3, 0]]``
-    ``_sliced(start, stop)``
-        the same for a range, where views will do; without it `_chosen` is asked
+    ``_slice(start, stop)``
+        the same for a range, where views will do; without it `_choose` is asked
     ``_piece(i)``, ``_all_pieces()``
         the array of sequence i, and those of all, where each lies in one piece; else those of a `Ragged` do
 
@@ -324,7 +324,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None
 
     @classmethod
-    def _room(cls, structure: Structure, *form: Any) -> Room:
+    def _output_spec(cls, structure: Structure, *form: Any) -> OutputSpec:
         """Shape that its data needs for sequences of this structure."""
         raise NotImplementedError
 

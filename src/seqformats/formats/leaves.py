@@ -1,7 +1,7 @@
 """The arrays that hold the items of a batch: taken out, put in again, done without, connected in a graph.
 
-Where an input asks for a gradient, an operation runs through `connected`, which takes encodings apart into their arrays
-and lets the library of these connect them in its graph; see `Library.connected`.  So every operation with a rule trains
+Where an input asks for a gradient, an operation runs through `connect`, which takes encodings apart into their arrays
+and lets the library of these connect them in its graph; see `Library.connect`.  So every operation with a rule trains
 in every library that has a graph; PyTorch is the first.
 """
 
@@ -222,7 +222,7 @@ def connect(rule: Rule, x: object, second_order: SecondOrder | None = None, *, b
 
 
 def settle(y: Any) -> Any:
-    """A result with its items in the dtypes that their library has for them; see `Library.settled`."""
+    """A result with its items in the dtypes that their library has for them; see `Library.settle`."""
     if not functional or type(y) is np.ndarray:
         return y
     made = leaves(y)

@@ -19,7 +19,7 @@ from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, abridge, cut_range, no_state, open_kind, pick, with_axes
 from .ragged import ends_at, gather_rows
-from .rows import Room
+from .rows import OutputSpec
 from .structure import MOST, Structure, integers, whole, with_views
 
 
@@ -307,7 +307,7 @@ class LoD(_Deep[Data]):
         return (self._levels,)
 
     @classmethod
-    def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
+    def _output_spec(cls, structure: Structure, levels: tuple[Structure, ...]) -> OutputSpec:  # noqa: ARG003  as in every encoding
         return (structure.rows,), structure.flat, None
 
     @classmethod

@@ -15,7 +15,7 @@ from ..later import import_now
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, no_state, open_kind, with_axes, without_lengths
-from .rows import Room, mask_beside
+from .rows import OutputSpec, mask_beside
 from .structure import Structure, integers, with_views
 
 _SIDES = ("right", "left")
@@ -197,7 +197,7 @@ class Masked(Encoding[Data]):
         return max(self._shape[1], longest), self.side
 
     @classmethod
-    def _room(cls, structure: Structure, width: int | None = None, side: str = "right") -> Room:
+    def _output_spec(cls, structure: Structure, width: int | None = None, side: str = "right") -> OutputSpec:
         n = structure.n
         if width is None:
             width = structure.longest

@@ -13,7 +13,7 @@ from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, open_kind, with_axes
 from .padded import check_order, order_fields
-from .rows import Room
+from .rows import OutputSpec
 from .structure import Structure, integers, with_views
 
 
@@ -147,7 +147,7 @@ class Packed(Encoding[Data]):
         return self._structure.packed
 
     @classmethod
-    def _room(cls, structure: Structure) -> Room:
+    def _output_spec(cls, structure: Structure) -> OutputSpec:
         return (structure.rows,), structure.packed, None
 
     @classmethod

@@ -12,7 +12,7 @@ from ..errors import COUNTS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, open_kind, with_axes
-from .rows import Room, new_array
+from .rows import OutputSpec, new_array
 from .structure import Structure, integers, with_views
 
 
@@ -100,7 +100,7 @@ class Padded(Encoding[Data]):
         return (max(self._shape[0], longest),)
 
     @classmethod
-    def _room(cls, structure: Structure, steps: int | None = None) -> Room:
+    def _output_spec(cls, structure: Structure, steps: int | None = None) -> OutputSpec:
         n, at = structure.n, structure.by_steps
         if steps is None:
             steps = structure.longest

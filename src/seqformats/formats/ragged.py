@@ -15,7 +15,7 @@ from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, open_kind, pick, with_axes, without_lengths
-from .rows import Room, lay_out
+from .rows import OutputSpec, lay_out
 from .structure import Structure, integers, whole, with_views
 
 _LOOKED_AT = 100  # of what should be an array, to say what it is
@@ -267,7 +267,7 @@ class Ragged(Encoding[Data]):
         return self._structure.flat
 
     @classmethod
-    def _room(cls, structure: Structure) -> Room:
+    def _output_spec(cls, structure: Structure) -> OutputSpec:
         return (structure.rows,), structure.flat, None
 
     @classmethod

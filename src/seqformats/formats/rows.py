@@ -85,7 +85,7 @@ Gaps = tuple[Array, int, int, int]
 
 The rows before each run ``(runs + 1,)``; how many runs; the places of each; 1 where rows are at the end of their run.
 """
-Room = tuple[Shape, Layout, Gaps | None]
+OutputSpec = tuple[Shape, Layout, Gaps | None]
 """What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
@@ -124,7 +124,7 @@ def _moved(source: tuple[Any, ...], target: Any, form: tuple[Any, ...], padding:
     library, data, at, structure, sample, item, begins = source
     zeros = type(padding) is tuple
     dtype = sample.dtype
-    lead, to, gaps = target._room(structure, *form)
+    lead, to, gaps = target._output_spec(structure, *form)
     row = math.prod(item) * dtype.itemsize
     shape = lead + item
     make, free = library.empty, 0

@@ -75,7 +75,7 @@ class Skeleton:
 
     @classmethod
     def loaded(cls, kind: type[Encoding[Any]], dumped: Mapping[str, Any]) -> Skeleton:
-        """From what `dumped` gives, checked by the constructor of the encoding."""
+        """From what `dump` gives, checked by the constructor of the encoding."""
         if not kind._in_one_array:
             maker: Any = kind
             return cls.of(maker([np.empty((length, 0)) for length in dumped["lengths"]]))

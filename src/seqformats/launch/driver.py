@@ -92,7 +92,7 @@ class Driver:
             raise DEVICE(f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later") from None
         self._contexts: dict[int, int] = {}
         self.writers: dict[int, Code | None] = {}
-        """By device, the kernel of `written`."""
+        """By device, the kernel of `written.write`."""
         self.check(self.Init(0), "the driver")
 
     def __getattr__(self, name: str) -> Any:

@@ -168,7 +168,7 @@ def _pack(name: str, key: str, entry: Entry) -> bytes:
 
 
 def _unpack(name: str, key: str, data: bytes) -> Entry | None:
-    """Read the result of `_packed`; None for anything else."""
+    """Read the result of `_pack`; None for anything else."""
     if len(data) < _END.size:
         return None
     linked, code, facts, own, what = _END.unpack_from(data, len(data) - _END.size)

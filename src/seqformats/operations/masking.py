@@ -491,7 +491,7 @@ def _fill(library: Library, x: Encoding, item: tuple[int, ...], value: int, like
     """A new array of int64 in the layout of `x`, whose padding is `value`."""
     dtype = library.dtype("int64")
     out = new_array(library.empty, (*x._shape[: x._lead], *item), dtype, like)
-    gaps = x._room(x._structure, *x._form())[2] if x._gapped and x._padding() else None
+    gaps = x._output_spec(x._structure, *x._form())[2] if x._gapped and x._padding() else None
     if gaps is not None:
         cum, runs, width, left = gaps
         free = Work(runs, runs * width - x._structure.rows)

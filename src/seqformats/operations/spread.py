@@ -31,7 +31,7 @@ sums_of = [
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
 
 repeating = core.Spread(moves=True)
-"""The fast path of `repeated`."""
+"""The fast path of `repeat_items`."""
 _repeating_alike = core.Spread(moves=True, alike=True)
 
 
