@@ -42,4 +42,5 @@ class once(Generic[Value]):
     def __get__(self, x: object | None, owner: type) -> once[Value] | Value:
         if x is None:
             return self
-        return vars(x).setdefault(self.name, self.function(x))  # type: ignore[no-any-return]
+        found: once[Value] | Value = vars(x).setdefault(self.name, self.function(x))
+        return found

@@ -161,7 +161,8 @@ class NumPy(Library):
         name = self.dtype_name(x.dtype)
         if not (x.flags.carray and x.dtype.isnative) or name not in ("float16", "bfloat16"):
             return None
-        return x.view(np.int16 if name == "float16" else np.uint16)  # type: ignore[no-any-return]
+        found: Array | None = x.view(np.int16 if name == "float16" else np.uint16)
+        return found
 
     def products(self, ones: Sequence[Array], others: Sequence[Array]) -> Array:
         dtype = ones[0].dtype

@@ -39,7 +39,8 @@ def as_own(x: object) -> Encoding:
     own: Any = as_encoding(x)
     if is_tree(own):
         raise no_encoding(own, "no single batch")
-    return own if issubclass(type(own), Encoding) else convert(own, _own_kind(own))  # type: ignore[no-any-return]
+    found: Encoding = own if issubclass(type(own), Encoding) else convert(own, _own_kind(own))
+    return found
 
 
 @registry.provides("in_pieces")

@@ -297,7 +297,7 @@ def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
 
 
 @_register_formulas("scatter_rows")
-def _scatter(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _scatter(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, index), (out, _), (cum, room) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
     rows = np.repeat(np.arange(lengths.size), lengths) * room + _value(index)

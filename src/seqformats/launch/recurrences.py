@@ -100,7 +100,7 @@ def _average(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     _write(out, s.laid(steps.of_steps(states, 0) if back else states, out))
 
 
-def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (rewards, values, gamma, lam, marks, ends, after), (advantages, returns), (at, by_row) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks, True, ends)
     s, dtype = steps.s, advantages.dtype
@@ -128,7 +128,7 @@ def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Valu
         _write(returns, s.laid(steps.of_steps(found + worth, 0), returns))
 
 
-def _rewards(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _rewards(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (outcome, kl, scale, marks), (out,), (at,) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks, True)
     s = steps.s
@@ -171,7 +171,7 @@ def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values
     _write(out, s.laid(away * s.spread(numpy.broadcast_to(factor, (s.n, factor.shape[1]))), out))
 
 
-def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (logp, old, advantages, how, marks), (out, _), (at, by_row, mean) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks)
     s, dtype = steps.s, out.dtype
@@ -196,7 +196,7 @@ def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     _write(out, s.laid(steps.of_steps(loss, 0), out))
 
 
-def _sums(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _sums(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, marks), (out,), (at,) = inputs, outputs, args
     numpy, steps = library.numpy, _Steps(library, at, marks)
     s = steps.s
@@ -205,7 +205,7 @@ def _sums(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, s.total(numpy.concatenate([counts, items, items * items], 1)))
 
 
-def _mean(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _mean(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (sums, how), (out, weights), (each,) = inputs, outputs, args
     numpy, rows = library.numpy, _value(sums).reshape(-1, 3)
     length, whole, factor = (float(number) for number in np.asarray(how))

@@ -49,7 +49,7 @@ def _fill(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, s.laid(numpy.take_along_axis(items, last, 0), out))
 
 
-def _search(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
+def _search(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, values, tolerance), (out,), (at_x, at, mode) = inputs, outputs, args
     numpy, one, two = library.numpy, Sequences(library, at_x), Sequences(library, at)
     wanted = two.items(_value(values), 1)

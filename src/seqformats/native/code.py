@@ -294,7 +294,8 @@ def compiler(package: str) -> str:
         return digest(Path(found.origin).with_name(_VERSIONS[package]).read_bytes()).hex()
     except OSError:
         name = package.replace("_", "-")
-        return importlib.import_module("importlib.metadata").version(name)  # type: ignore[no-any-return]
+        made: str = importlib.import_module("importlib.metadata").version(name)
+        return made
 
 
 _VERSIONS = {"numba": "_version.py", "llvmlite": "_version.py", "numba_cuda": "VERSION"}

@@ -170,13 +170,14 @@ def _laid_as(x: Encoding, first: Encoding) -> Array:
     """The data of a batch, laid out as that of `first`, which has no padding."""
     if x is first:
         x._look()
-        data: Any = x.data
-        return data  # type: ignore[no-any-return]
+        data: Array = x.data
+        return data
     if first._flat:
         return rows_of(x)
     like: Any = relaid(convert(x, Ragged) if x.keeps_levels or not x._in_one_array else x, first)
     like._look()
-    return like.data  # type: ignore[no-any-return]
+    laid: Array = like.data
+    return laid
 
 
 def _rows_of(x: Encoding) -> Array:

@@ -234,7 +234,8 @@ class _InGraph:
             kind = "float32" if name in HALF else name
             bags = Bags(self.ids, library, name, kind, ids, shape, self.mode, self.sparse)
             self.pullback = bags.linear_pullback(Source(dy, ids, self.height, None))
-        return self.pullback(dy)  # type: ignore[no-any-return]
+        found: Sequence[Array] = self.pullback(dy)
+        return found
 
 
 def _plain_ids(ids: Ragged, library: Library) -> Array | None:

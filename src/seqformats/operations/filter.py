@@ -173,7 +173,8 @@ def run_starts(x: B, *, level: int = INNERMOST) -> B:
     y = own._with_data(STARTS(own))
     if len(own._shape) == own._lead:  # items of several numbers are never for the fast path
         STARTS.teach(own)
-    return y if result is None else result(y)  # type: ignore[no-any-return]
+    made: B = y if result is None else result(y)
+    return made
 
 
 def _marks_of(name: str) -> Dtypes:

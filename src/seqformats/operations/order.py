@@ -229,7 +229,8 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     falling = flag(descending, "descending")
     z = in_one_array(own)
     y = own._with_data(settle(library_of(z.data), order(z, z, falling, wanted=PLACES)[1]))
-    return y if result is None else result(y)  # type: ignore[no-any-return]
+    found: B = y if result is None else result(y)
+    return found
 
 
 class TopK(NamedTuple, Generic[T]):

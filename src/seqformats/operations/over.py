@@ -240,7 +240,8 @@ def two_like(library: Library, x: Encoding, name: str, like: Array) -> list[Arra
 def in_one_array(x: Encoding) -> Encoding:
     """The encoding with its data in one array, after a look at whether that is still what was validated."""
     if not x._in_one_array:
-        return convert(x, Ragged)  # type: ignore[no-any-return]
+        found: Encoding = convert(x, Ragged)
+        return found
     x._look()
     return x
 

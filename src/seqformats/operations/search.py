@@ -108,7 +108,8 @@ def searchsorted(sorted: Batch, values: B, side: str = "left", *, level: int = I
         return at_level(searchsorted, level, sorted, values, side)
     x, y = operands_of(sorted, values)
     mode = _choice(side, "side", _SIDES)
-    return in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64"))  # type: ignore[no-any-return]
+    found: B = in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64"))
+    return found
 
 
 @by_level(keeps=True, marks=("right",))
@@ -174,7 +175,8 @@ def merge_asof(
     x, y = operands_of(left, right)
     mode = 2 + _choice(direction, "direction", _DIRECTIONS)
     _tolerance(tolerance, "float64")
-    return in_kind(x.result)(_search(y, x, ("right", "left"), mode, "int64", tolerance))  # type: ignore[no-any-return]
+    found: B = in_kind(x.result)(_search(y, x, ("right", "left"), mode, "int64", tolerance))
+    return found
 
 
 @by_level(keeps=True, marks=("y",))
@@ -241,7 +243,8 @@ def isin(x: B, y: Batch | Shaped, *, level: int = INNERMOST) -> B:
         if every > _FEW:
             other = other._replace(own=sort(_flat_numbers(other.own, "y")))
     mode = _EQUAL if every > _FEW else _EQUAL_TO_ANY
-    return in_kind(own.result)(_search(other, own, ("y", "x"), mode, "bool", at=at))  # type: ignore[no-any-return]
+    found: B = in_kind(own.result)(_search(other, own, ("y", "x"), mode, "bool", at=at))
+    return found
 
 
 @by_level(keeps=False, marks=("y",))
@@ -291,7 +294,8 @@ def intersect(x: B, y: Batch, *, level: int = INNERMOST) -> B:
     own, other = operands_of(x, y)
     _check(other.own, own.own, ("y", "x"))
     common = keep_items(own.own, isin(own.own, other.own))
-    return in_kind(own.result)(unique(common))  # type: ignore[no-any-return]
+    found: B = in_kind(own.result)(unique(common))
+    return found
 
 
 def _choice(given: object, what: str, known: tuple[str, ...]) -> int:

@@ -63,7 +63,8 @@ def where(mask: B, a: Batch | Shaped | Value, b: Batch | Shaped | Value) -> B:
     """
     marks, values = _operands(mask, a, b)
     y = _choose(marks.own, *[x.own for x in values])
-    return y if marks.result is None else marks.result(y)  # type: ignore[no-any-return]
+    found: B = y if marks.result is None else marks.result(y)
+    return found
 
 
 def _prepare(mask: object, a: object, b: object) -> Call[Any]:

@@ -39,7 +39,7 @@ from .types import over_rows, to_padded, to_ragged
 # --- from one encoding to another ------------------------------------------------------------------------------------
 
 
-def move(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def move(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:
     """Move sequences to another encoding; gradients go the way back."""
     taken = take_input(X)
     y = taken.as_kind(kind)
@@ -94,7 +94,7 @@ def padded2list() -> Layer:
 # --- one row a sequence ----------------------------------------------------------------------------------------------
 
 
-def reduce(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def reduce(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:
     """One row a sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
     taken = take_input(X)
     x = taken.as_kind(Ragged) if isinstance(taken.own, tuple) else taken.own
@@ -178,7 +178,7 @@ def expand_window(window_size: int = 1) -> Layer:
     return Model("expand_window", window, attrs={"window_size": check_at_least(window_size, "window_size", 0)})
 
 
-def window(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def window(model: Layer, X: Any, is_train: bool) -> Call:
     """Windows, and what is added up of them."""
     near = model.attrs["window_size"]
     if is_array(X):
@@ -215,7 +215,7 @@ def softmax_sequences(clip: float | None = None) -> Layer:
     return Model("softmax_sequences", soften, attrs={"clip": checked_clip(clip)})
 
 
-def soften(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
+def soften(model: Layer, X: Any, is_train: bool) -> Call:
     """Softmax and its gradient."""
     taken = take_input(X)
     y = softmax_of(taken.as_kind(Ragged), model.attrs["clip"])

@@ -165,7 +165,8 @@ def forward(view: View, model: Layer, X: Any, is_train: bool) -> Call:
     """Let the layer inside see the batch as it wants it."""
     layer = model.layers[0]
     if isinstance(X, view.straight):
-        return layer(X, is_train)  # type: ignore[no-any-return]
+        found: Call = layer(X, is_train)
+        return found
     taken = view.take(X)
     batch = view.batch(taken, model)
     Y, get_dX = layer(view.show(batch), is_train)
