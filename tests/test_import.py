@@ -17,7 +17,7 @@ pytestmark = pytest.mark.passes("compiled", reason="what is imported is the same
 
 SOURCE = pathlib.Path(sf.__file__).parent
 
-MODULES = 55  # of this package, after the import, and after a first conversion too
+MODULES = 56  # of this package, after the import, and after a first conversion too, with kernels from a wheel
 # Those of them that are in a package are in one of these.
 PACKAGES = {"arrays", "converters", "core", "formats", "launch", "native", "reading"}
 # Of the standard library, which NumPy does without, and which take long.

@@ -266,7 +266,7 @@ def test_every_kernel_is_there(python, alone, tmp_path):
     todo = ship.jobs()
     assert len(todo) > 300
     for job in todo:
-        assert code._shipped(job.name, job.text) is not None, job.text
+        assert code._find_shipped(job.name, job.text) is not None, job.text
         assert not job.signature or code._addresses([job.symbol]), job.text
     assert code.damage() == ""
     """

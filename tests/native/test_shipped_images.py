@@ -123,7 +123,7 @@ def noted(function):
         compiled.append(args[0])
         return function(*args)
     return call
-code.compiled, cubins.compiled = noted(code.compiled), noted(cubins.compiled)
+code.compile_now, cubins.compile_now = noted(code.compile_now), noted(cubins.compile_now)
 
 found, library = ready()
 load = found.load

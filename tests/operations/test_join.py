@@ -105,7 +105,7 @@ def test_concat_of_single_items(arrays, data):
         return item
 
     plain = [item_of(x) if truth is None else truth.sequences() for x, truth in parts]
-    made = join_oracle.join(plain, len(truths[0].sequences()))
+    made = join_oracle.joined(plain, len(truths[0].sequences()))
     wanted = mapped(parts[first][1], lambda _, i: made[i])
     assert_result(arrays.on(sf.concat)([x for x, _ in parts]), parts[first][0], wanted)
 

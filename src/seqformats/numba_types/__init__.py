@@ -43,31 +43,31 @@ def numba_type(x: Encoding[Any]) -> object:
 
 @overload(List, strict=False)
 def _list(items: object, like: object = None) -> Callable[..., object]:
-    made: Callable[..., object] = _load_all().listed(items, like)
+    made: Callable[..., object] = _load_all().compile_list(items, like)
     return made
 
 
 @overload(Ragged, strict=False)
 def _overload_ragged(data: object, lengths: object) -> Callable[..., object]:
-    made: Callable[..., object] = _load_all().ragged(data, lengths)
+    made: Callable[..., object] = _load_all().compile_ragged(data, lengths)
     return made
 
 
 @overload(Masked, strict=False)
 def _overload_masked(data: object, lengths: object, side: object = "right") -> Callable[..., object]:
-    made: Callable[..., object] = _load_all().masked(data, lengths, side)
+    made: Callable[..., object] = _load_all().compile_masked(data, lengths, side)
     return made
 
 
 @overload(Padded, strict=False)
 def _overload_padded(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
-    made: Callable[..., object] = _load_all().padded(data, size_at_t, lengths, indices)
+    made: Callable[..., object] = _load_all().compile_padded(data, size_at_t, lengths, indices)
     return made
 
 
 @overload(Packed, strict=False)
 def _overload_packed(data: object, size_at_t: object, lengths: object, indices: object) -> Callable[..., object]:
-    made: Callable[..., object] = _load_all().packed(data, size_at_t, lengths, indices)
+    made: Callable[..., object] = _load_all().compile_packed(data, size_at_t, lengths, indices)
     return made
 
 
