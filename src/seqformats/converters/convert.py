@@ -36,11 +36,11 @@ E = TypeVar("E", bound=Encoding)
 @registry.provides("as_own")
 def as_own(x: object) -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
-    own: Any = as_encoding(x)
-    if is_tree(own):
-        raise no_encoding(own, "no single batch")
-    found: Encoding = own if issubclass(type(own), Encoding) else convert(own, _own_kind(own))
-    return found
+    given: Any = as_encoding(x)
+    if is_tree(given):
+        raise no_encoding(given, "no single batch")
+    own: Encoding = given if issubclass(type(given), Encoding) else convert(given, _own_kind(given))
+    return own
 
 
 @registry.provides("in_pieces")
@@ -400,8 +400,7 @@ def conversion_vjp(step: registry.Conversion, x: object, options: dict[str, Any]
     y = quickly(x, step.target) if step.function in MOVES and not options else None
     if y is None:
         y = step.function(x, **options)
-    if step.pullback is not None:
-        pullback = step.pullback
+    if (pullback := step.pullback) is not None:
         return y, lambda dy: pullback(dy, x)
     shape = without_data(x)
     return y, lambda dy: _back(step, dy, shape)
