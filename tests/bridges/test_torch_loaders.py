@@ -111,6 +111,8 @@ def test_lists_in_lists():
     assert collate(samples, list)["words"] == [[[1, 2], [3]], [], [[4]]]
     tensors = [{"words": [torch.tensor([1, 2]), torch.tensor([3])]}, {"words": [torch.tensor([4])]}]
     assert collate(tensors, sf.LoD)["words"].to_nested() == [[[1, 2], [3]], [[4]]]
+    packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
+    assert collate([packed, packed]).to_nested() == [[1, 2], [3], [1, 2], [3]], "a named tuple that is a batch"
 
 
 class Pair(typing.NamedTuple):

@@ -14,6 +14,7 @@ from ..arrays import is_array_type, shape_of
 from ..converters.convert import check_target, convert
 from ..errors import COLUMNS, EMPTY, KIND, MIXED, OPTION, OVERFLOW, SeqFormatError, again, quote
 from ..formats import Encoding, Masked, Ragged
+from ..formats.bare import is_packed
 from ..operations.batch import join_batches
 from ..operations.library import to as brought
 
@@ -193,7 +194,7 @@ def _kind(kind: type) -> Kind:
     """Tell what becomes of values of a type."""
     if kind in _KINDS:
         return _KINDS[kind]
-    if registry.is_encoding_type(kind) or issubclass(kind, Encoding):
+    if registry.is_encoding_type(kind) or issubclass(kind, Encoding) or is_packed(kind):
         return _join
     if issubclass(kind, Mapping):
         return _by_key
