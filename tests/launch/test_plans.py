@@ -251,7 +251,9 @@ def test_a_planned_call_takes_few_bytecodes(there, tensors, monkeypatch):
         for _ in range(3):
             call(x)
         counts[name] = bytecodes(call, x)
-    assert {name: count for name, count in counts.items() if count > 350} == {}
+    # once something has been compiled, public functions ask first whether they are in a graph
+    most = 350 + 75 * ("seqformats.torch.graph.outside" in sys.modules)
+    assert {name: count for name, count in counts.items() if count > most} == {}
 
 
 @on_a_driver

@@ -442,7 +442,7 @@ def _bytes(library: Library, x: Array) -> int:
     return library.itemsize(x.dtype) * math.prod(x.shape)
 
 
-def send(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
+def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
     """One of these arrays of the host beside `like`, after one copy of all."""
     dtype = library.dtype(x.dtype.name)
     if not x.size:
