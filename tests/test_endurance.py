@@ -171,7 +171,7 @@ def keeps_nothing(calls, each):
     for call, _ in calls:
         # numbers, texts and such are everybody's
         objects = [x for x in objects_of(call.args, []) if not isinstance(x, (int, str, float, type(None)))]
-        for _ in range(4):  # free lists and such fill up, but a leak goes on
+        for _ in range(8):  # free lists and such fill up, but a leak goes on
             kept = growth(call, each, objects)
             if not kept:
                 break
