@@ -37,7 +37,7 @@ def sources():
 
 
 def digest():
-    """Of these files, of the kind of CPU, and of what the environment says of a build."""
+    """Digest of these files, the kind of CPU, and the settings of a build in the environment."""
     level = runpy.run_path(str(PACKAGE / "native" / "cpu.py"))["level"]()
     told = [(name, os.environ.get(name, "")) for name in CHANGES_WHEEL]
     made = hashlib.sha256(repr([platform.machine(), sys.platform, level, told]).encode())

@@ -118,7 +118,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     data: Data
     _unshaped: ClassVar[Any] = property(lambda self: self._form())
-    """What of its form neither the shape of `data` nor the structure says, as a key."""
+    """Key of that part of the form which neither the shape of `data` nor the structure tells."""
 
     if TYPE_CHECKING:  # fields that are handed out as views, themselves; see `with_views`
         _lengths: Array

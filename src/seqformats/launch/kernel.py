@@ -91,7 +91,7 @@ class Note:
 
 
 SEEN = Note()
-"""Of a call that has been seen once."""
+"""Note for a call that has been seen once."""
 Change = Callable[[Array], Array]
 
 
@@ -395,7 +395,7 @@ def _variant(arrays: Iterable[Array]) -> int:
 
 _kernels: dict[str, Kernel] = {}
 epoch = [0]
-"""How many kernels have been registered, each of which makes call plans void."""
+"""Number of registered kernels; each registration makes call plans void."""
 planning: list[object] = []
 """Not empty where call plans are to be looked for: since a kernel has been started on a GPU, see `launch.plans`."""
 

@@ -42,7 +42,7 @@ _recording = threading.Lock()  # nobody waits for it
 
 
 _NEVER = Note()
-"""Of a key for which there is no plan."""
+"""Note for a key that can have no plan."""
 
 
 class CallPlan:

@@ -33,7 +33,7 @@ FEW = 1 << 18
 TABLE = 10320
 """Numbers of a hash table, with the masks in it, and around edges and places of columns; see `count_edits`."""
 FOURS = 3080
-"""Those of the table on a GPU."""
+"""Numbers of the table of one thread block on a GPU."""
 SCRATCH = 1 << 28
 """Bytes that all units of work have to keep something, if more than one has."""
 UNITS = 1 << 14

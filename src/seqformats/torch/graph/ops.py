@@ -51,7 +51,7 @@ MEASURES: dict[str, Callable[[list[int]], int]] = {
     "width": lambda lengths: max(lengths) + 1,  # of a rectangle that is given
     "size": lambda lengths: max(lengths) + 2,  # of one that is asked for
 }
-"""What an axis may be as long as, on the batches of the trials."""
+"""Lengths that an axis may have on the batches of the trials."""
 
 # What functions do with the structure: a batch that they give has that of an argument, as many sequences as the first
 # argument, or neither.  Those that give arrays keep it.
