@@ -1,5 +1,6 @@
 """The loss of labels and its gradient, against all paths and against plain Python."""
 
+import importlib
 import itertools
 import math
 
@@ -146,6 +147,36 @@ def test_long_sequences():
     found, back = sf.vjp(sf.ctc_loss, x, [label], reduction="sum")
     np.testing.assert_allclose(found, loss, 1e-12)
     np.testing.assert_allclose(back(np.array(1.0)).data, slope, 1e-6, 1e-9)
+
+
+@pytest.mark.passes("interpreted", reason="it looks into the kernel")
+@pytest.mark.parametrize("chosen", [None, -9, 9])
+def test_sums_with_a_tilt(chosen, monkeypatch):
+    """Sums with any tilt are right, without logarithms; the one for frames that are alike is known."""
+    page, tilts = importlib.import_module("seqformats.kernels.ctc_losses"), []
+    sums, estimated = page.by_powers, page.tilt_of
+
+    def by_powers(*args):
+        return sums(*args) if args[-2][1] else (-math.inf, False)
+
+    def tilt_of(*args):
+        tilts.append(estimated(*args))
+        return chosen or tilts[-1]
+
+    monkeypatch.setattr(page, "by_powers", by_powers)
+    monkeypatch.setattr(page, "tilt_of", tilt_of)
+    monkeypatch.setattr(page, "by_logs", None)
+    rng = np.random.default_rng(3)
+    x = sf.Ragged(np.concatenate([rng.normal(size=(60, 4)), np.zeros((90, 4))]), [60, 90])
+    labels = [[[1, 2, 2, 3]], [[1, 3, 1], [], [2] * 9]]
+    if chosen is None:
+        labels[1].pop(1)  # the empty label needs none
+    options = {"normalised": False, "reduction": "sum", "zero_infinity": False}
+    losses, slopes = wanted_of(x, labels, 0, options)
+    found, back = sf.vjp(sf.ctc_loss, x, labels, **options)
+    np.testing.assert_allclose(found, losses.sum(), 1e-12)
+    np.testing.assert_allclose(back(np.array(1.0)).data, np.concatenate([slopes[0], sum(slopes[1:])]), 1e-9, 1e-12)
+    assert {-8, -5} < set(tilts)  # log2(4 v**2) for a speed of v tokens a frame
 
 
 @pytest.mark.usefixtures("threads_for_all")

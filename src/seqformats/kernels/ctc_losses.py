@@ -18,8 +18,11 @@ by a power of two, which rounds nothing (L. R. Rabiner (1989), "A Tutorial on Hi
 the frame before says which, so that none waits for its own.  Only the places are visited from which and to which a path
 leads.  What falls below 1e-308 of all places together is lost.  That matters only where the sum over all places of the
 probabilities before and behind a frame, d, is small: what is lost at that frame is below the number of places times
-1e-308 / d.  If a d is below 1e-200, the sequence is done again with logarithms, as on CUDA, where the threads of a
-block share the places of a sequence.
+1e-308 / d.  If a d is below 1e-200, the sequence is done again with a *tilt*: place k is weighted by z**k before a
+frame, and by z**-k behind it, with a power of two z for which sums before a frame move along the label as fast as paths
+to its end must (`tilt_of`).  Without it they run ahead or stay behind where frames tell little, as at the begin of
+training, and the paths that matter are a small part of them.  If a d is still below 1e-200, the sequence is done again
+with logarithms, as on CUDA, where the threads of a block share the places of a sequence.
 """
 
 import math
@@ -45,7 +48,7 @@ from .parts import (
 from .parts import exp as exponential
 from .parts.columns import frame_powers
 from .parts.names import gpu, ln, natural
-from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, track_of
+from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, tilt_of, track_of
 
 
 @in_lanes
@@ -210,20 +213,22 @@ def fill_frames(out: LossOut, at: Layout, u: int, value: float, width: int) -> N
 
 @shared
 def by_powers(
-    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, ready: bool, width: int
+    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, how: Any, width: int
 ) -> Any:
-    """Log-probability of a label, its part of the gradient, and whether that is right."""
-    kept = goals.gradient
-    total, least, lost = forward(x, goals, out, room, at, track, width, (kept, ready))
+    """Log-probability of a label, its part of the gradient, and whether that is right.
+
+    ``how`` says whether powers are ready, and the exponent of the tilt.
+    """
+    (ready, tilt), kept = how, goals.gradient
+    total, least, lost = forward(x, goals, out, room, at, track, width, (kept, ready, tilt))
     if not total > -math.inf:
         return total, False
     if kept == 0:
         if not lost:
             return total, True
-        total, least, lost = forward(
-            x, goals, out, room, at, track, width, (1, ready)
-        )  # to look from the end how much that matters
-    return total, backward(x, goals, out, room, at, track, width, (least, ready))
+        # To look from the end how much that matters.
+        total, least, lost = forward(x, goals, out, room, at, track, width, (1, ready, tilt))
+    return total, backward(x, goals, out, room, at, track, width, (least, ready, tilt))
 
 
 @shared
@@ -254,19 +259,20 @@ def of_sequence(
             if is_possible(goals, track_of(goals, at, u, b, label)):
                 put_loss(goals, out, label, math.nan)
         return
-    logs = False
+    attempt = 0  # with sums of probabilities; with a tilt; with logarithms
     label, factor = first, 0.0
     while label < last:
         track = track_of(goals, at, u, b, label)
         label += 1
         if is_possible(goals, track):
             right = True
-            if logs:
+            if attempt == 2:
                 total = by_logs(x, goals, out, room, at, track, width)
             else:
-                total, right = by_powers(x, goals, out, room, at, track, ready, width)
+                tilt = tilt_of(x, goals, at, track, width) if attempt == 1 else 0
+                total, right = by_powers(x, goals, out, room, at, track, (ready, tilt), width)
             if not right:  # what has been subtracted belongs to several labels: all of them once more
-                logs, ready = True, False
+                attempt, ready = attempt + 1, False
                 label, factor = first, 0.0
                 if goals.gradient != 0:
                     fill_frames(out, at, u, 0.0, width)

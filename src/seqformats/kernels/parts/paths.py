@@ -245,11 +245,41 @@ def gather(
     return np.float64(blank), small and is_rounded(x, goals, track, frame, top, (begin, end))
 
 
+@shared
+def tilt_of(x: Array, goals: Any, at: Layout, track: Track, width: int) -> Any:
+    """The exponent of two with which a token more has to be weighted, so that sums follow the paths of a label.
+
+    If all frames were alike, with r the probability of a token beside that of the blank, and each token weighted by z,
+    the sums over places would grow by the larger eigenvalue of ((1, z), (r, r + r z)) a frame, and their centre would
+    move by z r / sqrt((1 + r + r z)**2 - 4 r) tokens a frame.  That is to be the speed v of the label, its tokens by
+    its frames, which is a quadratic equation for r z.  Here r is the geometric mean over the frames, with the token
+    that is as far in the label as the frame is in the sequence.
+    """
+    length, count = track.length, track.number
+    logs = 0.0
+    for t in range(length if count != 0 else 0):
+        frame = (track.row + along(at, t)) * width
+        log = np.float64(x[frame + goals.targets[track.first + t * count // length]]) - x[frame + goals.blank]
+        logs += min(max(log, -100.0), 100.0) if log == log else 0.0
+    log = logs / length
+    r = math.exp(log)
+    v = (count / (length + 1.0)) ** 2
+    y = (v * (1 + r) + math.sqrt(v * (v * (1 + r) * (1 + r) + (1 - v) * (1 - r) * (1 - r)))) / (1 - v)
+    if not y > 0:
+        return 0
+    exponent = (math.log(y) - log) / 0.6931471805599453
+    return min(max(math.floor(exponent + 0.5), -60), 60)
+
+
 @in_lanes
-def forward_some(values: Array, powers: Array, places: Any, scale: float, blank: float, count: int) -> Any:
-    """The places behind a frame of some blanks and tokens, added up; and in which lane one is very small."""
+def forward_some(values: Array, powers: Array, places: Any, factors: Any, count: int) -> Any:
+    """The places behind a frame of some blanks and tokens, added up; and in which lane one is very small.
+
+    ``factors`` are the scale of the frame, its blank times that, and the tilt.
+    """
+    scale, blank, tilt = factors
     old, new, size, skips, powers_at = places
-    token, before = load(values, old, count, values), load(values, old - 1, count, values)
+    token, before = load(values, old, count, values), load(values, old - 1, count, values) * each(values, tilt, count)
     silent = load(values, old + size, count, values)
     power = load(powers, powers_at, count, values) * each(values, scale, count)
     spoken = (token + silent + load(values, skips, count, values) * before) * power
@@ -262,13 +292,15 @@ def forward_some(values: Array, powers: Array, places: Any, scale: float, blank:
 
 @shared
 def forward(
-    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[int, bool]
+    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[int, bool, int]
 ) -> Any:
     """Log-probability of a label, the least d for which it is right, and whether something may have been lost.
 
-    ``how`` says whether all rows of places are to be there afterwards, and whether powers are ready.
+    ``how`` says whether all rows of places are to be there afterwards, whether powers are ready, and the exponent of
+    the tilt.
     """
-    kept, ready = how
+    kept, ready, exponent_a_token = how
+    tilt = power_of(exponent_a_token)
     values, length, last, size = room.values, track.length, track.number - 1, track.size
     wide = 2 * size + 8
     for k in range(wide):
@@ -300,7 +332,7 @@ def forward(
         small = sums < sums
         for k in range(low, high, 8):
             places = (old + 8 + k, new + 8 + k, size, track.skips + k, track.powers + k)
-            some, tiny = forward_some(values, room.powers, places, scale, blank, 8)
+            some, tiny = forward_some(values, room.powers, places, (scale, blank, tilt), 8)
             sums = sums + some
             small = small | tiny
         values[new + 8 + low - 1] = 0.0  # the next frame may begin to read there
@@ -316,27 +348,29 @@ def forward(
         old = new
     found = values[old + 8 + size + track.number]
     if track.number != 0:
-        found += values[old + 8 + last]
+        found += values[old + 8 + last] * tilt
     found *= power_of(-before)
-    exponent += before
-    least = 1e-25 if rounded and x.itemsize == 4 else 1e-200
+    exponent += before - exponent_a_token * track.number
+    least = 1e-25 * max(tilt, 1.0) if rounded and x.itemsize == 4 else 1e-200
     if not found > least:
         return -math.inf, least, True
     return math.log(found) + exponent * 0.6931471805599453, least, lost or rounded
 
 
 @in_lanes
-def backward_some(values: Array, powers: Array, places: Any, scale: float, blank: float, count: int) -> Any:
-    """Go back over a frame at some places.
+def backward_some(values: Array, powers: Array, places: Any, factors: Any, count: int) -> Any:
+    """Go back over a frame at some places; ``factors`` as in `forward_some`.
 
     Returns what comes behind the frame, added up, and that times what comes before, of tokens and of blanks.  What
     comes with the frame takes the place of what came with the next one.
     """
+    scale, blank, tilt = factors
     now, size, back, skips, mass, powers_at = places
     token, following = load(values, back, count, values), load(values, back + 1, count, values)
     silent = load(values, back + size + 8, count, values)
     skipping = load(values, skips + 1, count, values) * following
-    silent, token = silent + token, token + load(values, back + size + 9, count, values) + skipping
+    following = (load(values, back + size + 9, count, values) + skipping) * each(values, tilt, count)
+    silent, token = silent + token, token + following
     both = load(values, now, count, values) * token
     store(values, mass, both)
     store(values, back, token * (load(powers, powers_at, count, values) * each(values, scale, count)))
@@ -367,13 +401,15 @@ def multiply_row(x: Array, begin: int, factor: float, width: int) -> None:
 
 @shared
 def backward(
-    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool]
+    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool, int]
 ) -> bool:
     """Subtract the gradient where it is wanted; False where a d is too small, so that the loss is not right.
 
-    ``how`` is the least d, and whether powers are ready, which become the softmax in the gradient.
+    ``how`` is the least d, whether powers are ready, which become the softmax in the gradient, and the exponent of the
+    tilt.
     """
-    least, ready = how
+    least, ready, exponent_a_token = how
+    tilt = power_of(exponent_a_token)
     values, length, last, size = room.values, track.length, track.number - 1, track.size
     factor = goals.factors[track.label]
     for k in range(2 * size + 16):
@@ -395,7 +431,7 @@ def backward(
         silent = each(values, 0.0, 8)
         for k in range(begin & -8, (end + 8) & -8, 8):
             places = (now + k, size, track.back + k, track.skips + k, track.mass + k, track.powers + k)
-            both, tokens, blanks = backward_some(values, room.powers, places, scale, blank * scale, 8)
+            both, tokens, blanks = backward_some(values, room.powers, places, (scale, blank * scale, tilt), 8)
             sums = sums + both
             spoken = spoken + tokens
             silent = silent + blanks
