@@ -63,6 +63,7 @@ def pytest_sessionstart(session):
 
 
 CODE = pytest.StashKey[set]()
+AGAIN = pytest.StashKey[list]()
 
 
 def pytest_sessionfinish(session):
@@ -80,7 +81,13 @@ def pytest_terminal_summary(terminalreporter, config):
         words = ", ".join(f"{counts[name]} {name}" for name in COUNTED if name in counts)
         code = f"machine code: {len(after - before)} compiled, {len(after)} kept; compiled though shipped: {len(again)}"
         terminalreporter.write_sep("-", f"{PASS} pass: {words}; {code}")
-        terminalreporter.write_line("\n".join(again))
+        config.stash[AGAIN] = again
+
+
+def pytest_unconfigure(config):
+    """Say last of all why a pass has failed whose tests have not."""
+    if again := config.stash.get(AGAIN, []):
+        print("Compiled though the wheel has it, so the pass fails:", *again, sep="\n", file=sys.stderr)
 
 
 COUNTED = ("passed", "failed", "error", "skipped", "deselected", "xfailed")
