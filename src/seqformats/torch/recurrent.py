@@ -79,7 +79,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     small or no gradient is wanted.  PyTorch's layer runs on `Packed` rows in all other cases: on a GPU, for half
     precision and under autocast, for `nn.RNN`, subclasses and projections, and for modules with hooks.  Within
     `torch.func` and for tangents, which that does not know, the steps are written out in tensor operations.
-    `torch.compile` ends its graph before this call and goes on behind it.
+    `torch.compile` takes no layer of PyTorch's into a graph, and ends one before this call.  It goes on behind a
+    `Recurrent`, but not behind a function that is given an `nn.LSTM` itself.
 
     Examples
     --------
