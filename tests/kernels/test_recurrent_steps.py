@@ -111,9 +111,11 @@ def test_matrix_product(sizes, mirrored, dtype):
     along = (1, high) if mirrored else (deep, 1)
     given = np.ascontiguousarray(a.T if mirrored else a).reshape(-1)
     for units in (1, 2):
-        out, memory = np.full((high, width), np.nan, dtype), np.full(units * 164096, np.nan, dtype)
+        out, sums, memory = (np.full(shape, np.nan, dtype) for shape in ((high, width), high + 8, units * 164096))
         share = -(-high // (8 * units)) * 8
         numbers = np.array([*along, width, width, high, deep, share])
-        run("matrix_product", given, b.reshape(-1), out.reshape(-1), memory, numbers, width, 0, units)
+        run("matrix_product", given, b.reshape(-1), out.reshape(-1), sums, memory, numbers, width, 0, units)
         exact = 1e-12 if dtype is np.float64 else 1e-4
         np.testing.assert_allclose(out, a @ b, atol=exact)
+        if mirrored and high > 1:
+            np.testing.assert_allclose(sums[:high], a.sum(1), atol=exact)

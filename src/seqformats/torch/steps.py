@@ -15,11 +15,9 @@ from torch.autograd import Function
 
 from ..arrays import Array, library_of
 from ..errors import NO_GRADIENT
-from ..formats import Ragged
 from ..formats.structure import Structure
 from ..launch import threads
 from ..launch.kernel import kernel
-from ..operations.reduce import reduce_sum
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
 Context: TypeAlias = Any  # what autograd hands from a forward to a backward call
@@ -181,24 +179,29 @@ def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], cuts: Se
     threads.run(kernel(name).of(*flat), (*flat, *numbers), cuts, flat)
 
 
-def product(a: Tensor, b: Tensor, mirrored: bool = False) -> Tensor:
-    """``a @ b``, with ``a.T`` where `mirrored`; what is added up does not depend on other rows of `a`.
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b``; what is added up does not depend on other rows of `a`, which may be columns of a wider matrix."""
+    return _multiply(a, b, (a.stride(0), 1), a.shape)[0]
 
-    `a` may be some columns of a wider matrix.
-    """
-    out = _empty(a, a.shape[1 if mirrored else 0], b.shape[1])
-    high, deep = a.shape[::-1] if mirrored else a.shape
-    width = b.shape[1]
-    if not out.numel():
-        return out
-    units = _threads(high * deep * width)
-    share = -(-high // (8 * units)) * 8
-    row = a.stride(0)
-    along = (1, row) if mirrored else (row, 1)
-    sizes = np.array([*along, width, width, high, deep, share], np.int64)
-    flat = a.as_strided(((a.shape[0] - 1) * row + a.shape[1],), (1,)) if deep else a
-    _run("matrix_product", (flat, b, out, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
-    return out
+
+def weigh(d: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of weights and of a bias, ``d.T @ x`` and ``d.sum(0)``, by those of what these have given."""
+    return _multiply(d, x, (1, d.stride(0)), d.shape[::-1])
+
+
+def _multiply(a: Tensor, b: Tensor, along: tuple[int, int], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """A product of matrices, and the sums of the rows of the left one where it is mirrored."""
+    (high, deep), width = shape, b.shape[1]
+    out, sums = _empty(a, high, width), _empty(a, high + SPARE)
+    if out.numel():
+        units = _threads(high * deep * width)
+        share = -(-high // (8 * units)) * 8
+        flat = (
+            a.as_strided((sum(k * (size - 1) for k, size in zip(along, shape, strict=True)) + 1,), (1,)) if deep else a
+        )
+        sizes = np.array([*along, width, width, high, deep, share], np.int64)
+        _run("matrix_product", (flat, b, out, sums, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
+    return out, sums[:high]
 
 
 def run_direction(
@@ -270,14 +273,13 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
     found: list[Tensor | None] = [None] * len(need)
     if need[0]:
         found[0] = product(of_input, plan.wide(w_ih))
-    if need[1]:
-        found[1] = plan.narrow(product(of_input, x, mirrored=True))
-    if need[2]:
+    if need[1] or need[3]:
+        slope, sums = [plan.narrow(d) for d in weigh(of_input, x)]
+        found[1], found[3] = slope, sums if need[3] else None
+    if need[2] or need[4]:
         before = memory[plan.room * line :][: rows * width].view(rows, width)
-        found[2] = plan.narrow(plan.in_order(product(of_state, before, mirrored=True)))[:, :hidden]
-    if need[3] or need[4]:
-        sums = reduce_sum(Ragged(slopes, [rows]))[0]
-        found[3], found[4] = plan.narrow(sums[-line:]).clone(), plan.narrow(plan.in_order(sums[:line])).clone()
+        slope, sums = [plan.narrow(plan.in_order(d)) for d in weigh(of_state, before)]
+        found[2], found[4] = slope[:, :hidden], sums if need[4] else None
     if ctx.given:
         found[5:] = initial[:, :, :hidden].clone().unbind(0)
     return found
