@@ -216,7 +216,7 @@ def _cell_of(module: Module) -> Any:
 
 
 def _are_plain(data: Tensor, states: Sequence[Tensor], weights: Sequence[Weights]) -> bool:
-    """Are they such that steps of this library take them?"""
+    """Tell whether steps of this library take them."""
     library: Any = library_of(data)
     if data.dtype not in DTYPES or data.is_neg() or library.autocasts(data):
         return False

@@ -201,7 +201,7 @@ def _multiply(a: Tensor, b: Tensor, along: tuple[int, int], shape: tuple[int, in
         )
         sizes = np.array([*along, width, width, high, deep, share], np.int64)
         _run("matrix_product", (flat, b, out, sums, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
-    return out, sums[:high]
+    return out, sums[:high].clone()
 
 
 def run_direction(
