@@ -47,10 +47,6 @@ def draw(gates, dtype=np.float64):
     return [rng.normal(0, scale, shape).astype(dtype) for scale, shape in zip((1, 0.2, 1, 1), shapes, strict=True)]
 
 
-def in_blocks(x):
-    return x.reshape(-1, x.shape[1], W // 16, 16).swapaxes(1, 2)
-
-
 def forwards(name, gates, back, given, weights, bias, states, units, held=0):
     """Return what a kernel leaves in its memory, what it gives, and the states at the end."""
     room = 0 if held else 7 + SPARE * units
@@ -94,13 +90,14 @@ def test_gradients(name, gates, back):
 
     memory, _, _ = forwards(name, gates, back, given, weights, bias, states, 1)
     room, line = 7 + SPARE, gates * W
-    laid = in_blocks(weights.transpose(2, 0, 1)).reshape(W, line).T  # by gates, k
-    slopes = np.full((room * line) * (1 if gates == 4 else 2), np.nan)
+    first = gates == 3  # a GRU's gradients are those of the content of the state, of r and z, and of the other content
+    laid = np.roll(weights, first, 0).transpose(2, 0, 1).reshape(W, line).T
+    slopes = np.full(room * 4 * W, np.nan)
     z = np.concatenate([slopes, laid.ravel(), dstates.ravel(), np.zeros(512)])
     run(f"{name}_back", memory, dy.reshape(-1), z, BEGINS, 4, room, 1, back, W, 0, 1)
-    inputs = z[room * line * (gates == 3) :][: 7 * line].reshape(7, W // 16, gates, 16)
+    inputs = z[: 7 * 4 * W].reshape(7, 4, W)[:, first:]
     initial = z[slopes.size + laid.size :][: states.size].reshape(states.shape)
-    found = (inputs * in_blocks(way)).sum() + (initial * ways).sum()
+    found = (inputs * way).sum() + (initial * ways).sum()
     np.testing.assert_allclose(found, (total(1e-6) - total(-1e-6)) / 2e-6, rtol=1e-6)
 
 
@@ -114,9 +111,11 @@ def test_matrix_product(sizes, mirrored, dtype):
     along = (1, high) if mirrored else (deep, 1)
     given = np.ascontiguousarray(a.T if mirrored else a).reshape(-1)
     for units in (1, 2):
-        out, memory = np.full((high, width), np.nan, dtype), np.full(units * 164096, np.nan, dtype)
+        out, sums, memory = (np.full(shape, np.nan, dtype) for shape in ((high, width), high + 8, units * 164096))
         share = -(-high // (8 * units)) * 8
         numbers = np.array([*along, width, width, high, deep, share])
-        run("matrix_product", given, b.reshape(-1), out.reshape(-1), memory, numbers, width, 0, units)
+        run("matrix_product", given, b.reshape(-1), out.reshape(-1), sums, memory, numbers, width, 0, units)
         exact = 1e-12 if dtype is np.float64 else 1e-4
         np.testing.assert_allclose(out, a @ b, atol=exact)
+        if mirrored and high > 1:
+            np.testing.assert_allclose(sums[:high], a.sum(1), atol=exact)

@@ -258,6 +258,8 @@ def test_a_limit_holds_without_a_gradient():
     y, pullback = sf.vjp(sf.rl.ratios, logp, old, limit=2)
     np.testing.assert_allclose(y.data, np.exp([2.0, -2, 1]))
     np.testing.assert_allclose(pullback(np.ones(3)).data, [0, 0, np.e])
+    hidden = sf.Ragged(np.array([0.0, np.nan, 1.0]), [3])
+    assert sf.rl.ratios(hidden, hidden, where=np.array([True, False, True])).data.tolist() == [1, 1, 1]
 
 
 X = sf.Ragged(np.arange(3.0), [2, 1])

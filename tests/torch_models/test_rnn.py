@@ -323,10 +323,30 @@ def test_functional_transforms(name):
 @every_cell
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_compiled(kind):
-    layer = nn.Sequential(sf.torch.Recurrent(kind(3, 5)), sf.torch.Recurrent(kind(5, 2)))
-    x = sf.Ragged(torch.randn(6, 3), [2, 0, 4])
-    model = torch.compile(lambda x: layer(x).data * 2, backend="eager")
-    torch.testing.assert_close(model(x), layer(x).data * 2)
+    """The graph ends before a layer, which PyTorch's compiler takes into none, and goes on behind a module."""
+    inner, layer, before, behind = kind(3, 5), sf.torch.Recurrent(kind(3, 5)), nn.Linear(3, 3), nn.Linear(5, 2)
+    flat, states, graphs = torch.randn(6, 3), states_of(inner, 3, torch.float32), []
+
+    def by_module(flat, *states):
+        x = sf.Ragged(before(flat).tanh(), torch.tensor([2, 0, 4]))
+        return [behind(layer(x, as_given(states)).data) * 2]
+
+    def by_function(flat, *states):
+        x = sf.Ragged(before(flat).tanh(), torch.tensor([2, 0, 4]))
+        y, final = rnn(inner, x, as_given(states))
+        return [behind(y.data) * 2, *as_list(final)]
+
+    for model, module in ((by_module, layer), (by_function, inner)):
+        graphs.clear()
+        compiled, found = torch.compile(model, backend=lambda graph, _: graphs.append(graph) or graph), []
+        for run in (model, compiled):
+            results = run(flat, *states)
+            total = sum((y * y).sum() for y in results)
+            found += [[*results, *torch.autograd.grad(total, [before.weight, *states, *module.parameters()])]]
+        same(*found)
+        assert len(graphs) >= 1 + (module is layer)
+        with pytest.raises(RuntimeError, match=r"nn\.LSTM|GRU, or LSTM|seqformats ends the graph here: Recurrent"):
+            torch.compile(model, fullgraph=True, backend="eager")(flat, *states)
 
 
 @every_cell

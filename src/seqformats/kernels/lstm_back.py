@@ -2,7 +2,7 @@
 
 `x` is what `lstm_steps` has left.  `z` is other memory, in which these parts follow each other, with R and W as there:
 
-- slopes ``(R, W / 16, 4, 16)``: the gradients of the gates before sigmoid and tanh, which are written
+- slopes ``(R, 4, W)``: the gradients of the gates before sigmoid and tanh, which are written
 - weights ``(W / 32, 4 W, 32)``: those of the state, by the order of the gates
 - states ``(2, n, W)``: the gradients of state and cell at the end; then those at the beginning
 - tiles: 512 numbers a unit
@@ -44,6 +44,7 @@ def cpu(
             while i < alive:
                 for group in range(width // 16):
                     place, g = (row + i) * width + 16 * group, (row + i) * 4 * width + 64 * group
+                    to = (row + i) * 4 * width + 16 * group
                     state = states + i * width + 16 * group
                     cell = state + count * width
                     one = p.each(x, 1, 16)
@@ -52,10 +53,10 @@ def cpu(
                     top = p.load(x, tops + place, 16, x)
                     slope = p.load(z, state, 16, x) + p.load(dy, place, 16, x)
                     change = p.load(z, cell, 16, x) + slope * give * (one - top * top)
-                    p.store(z, g, change * content * enter * (one - enter))
-                    p.store(z, g + 16, change * p.load(x, cells + place, 16, x) * forget * (one - forget))
-                    p.store(z, g + 32, change * enter * (one - content * content))
-                    p.store(z, g + 48, slope * top * give * (one - give))
+                    p.store(z, to, change * content * enter * (one - enter))
+                    p.store(z, to + width, change * p.load(x, cells + place, 16, x) * forget * (one - forget))
+                    p.store(z, to + 2 * width, change * enter * (one - content * content))
+                    p.store(z, to + 3 * width, slope * top * give * (one - give))
                     p.store(z, cell, change * forget)
                 i += units
             for group in range(width // 32):

@@ -3,6 +3,7 @@
 `sizes` are down, along, across, gap, high, deep and share.  The number (r, k) of `a` is at ``r * down + k * along``,
 one of which is 1, (k, c) of `b` at ``k * across + c``, and (r, c) of `out` at ``r * gap + c``.  `a` has `high` rows and
 `deep` columns; `width` are the columns of `b`.  Unit u does `share` rows, a multiple of 8, from ``u * share`` on.
+Where `along` is not 1, the sums of the rows of `a` are written to `sums` ``(high,)``, with 8 spare numbers behind them.
 
 `x` is memory of its own, 164,096 numbers a unit: blocks of `b` of 256 rows and 512 columns by panels of 32, blocks of
 `a` of 128 rows, and a tile.  Each number is added up in the order of k, so it does not depend on the other rows.
@@ -15,11 +16,11 @@ from .parts import Array, Integers
 
 
 @p.compiled
-def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
+def cpu(a: Array, b: Array, out: Array, sums: Array, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     down, along, across, gap = sizes[0], sizes[1], sizes[2], sizes[3]
     high, deep, share = sizes[4], sizes[5], sizes[6]
-    a, b, out, x = p.pointer(a), p.pointer(b), p.pointer(out), p.pointer(x)
+    a, b, out, sums, x = p.pointer(a), p.pointer(b), p.pointer(out), p.pointer(sums), p.pointer(x)
     for u in range(lo, hi):
         panels = u * (256 * 512 + 128 * 256 + 256)
         rows = panels + 256 * 512
@@ -45,13 +46,18 @@ def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, l
                             p.pack_row(a, r * down + top, size, x, rows + (r - begin) * 256, size, 1)
                     else:
                         for r in range(begin, end, 8):
-                            some = end - r
+                            some, total = end - r, p.each(x, 0, 8)
                             for k in range(size):
                                 place = rows + (r - begin) * 256 + k * 8
                                 if some >= 8:
                                     p.store(x, place, p.load(a, (top + k) * along + r, 8, x))
                                 else:
                                     p.pack_row(a, (top + k) * along + r, some, x, place, 8, 1)
+                                total = total + p.load(x, place, 8, x)
+                            if top > 0:
+                                total = total + p.load(sums, r, 8, x)
+                            if left == 0:
+                                p.store(sums, r, total)
                     c = left
                     while c < right:
                         some = p.at_most(right - c, 32)
@@ -76,4 +82,4 @@ def cpu(a: Array, b: Array, out: Array, x: Array, sizes: Integers, width: int, l
             left = right
 
 
-KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 4, ("f8",) * 4))
+KERNEL = p.KernelSpec(cpu, takes=(("f4",) * 5, ("f8",) * 5))

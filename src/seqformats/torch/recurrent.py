@@ -28,8 +28,8 @@ Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequenc
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
 PLAIN = (torch.Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
-LARGE = 1 << 21
-"""Numbers of a result from which the steps of this library beat PyTorch's LSTM on a rectangle, on two threads too."""
+LARGE = 1 << 19
+"""Numbers of a result from which, with gradients, the steps of this library beat PyTorch's LSTM on a rectangle."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -75,11 +75,12 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     PyTorch's when gradients are wanted, and not slower than `nn.LSTM` on a rectangle.  They calculate what PyTorch
     does, in another order.  Second derivatives are refused.
 
-    Sequences of one length are a rectangle, on which a small `nn.LSTM` runs as it is, with PyTorch's derivatives.  Its
-    own layer runs on `Packed` rows in all other cases: on a GPU, for half precision and under autocast, for `nn.RNN`,
-    subclasses and projections, and for modules with hooks.  Within `torch.func` and for tangents, which that does not
-    know, the steps are written out in tensor operations.  `torch.compile` ends its graph before this call and goes on
-    behind it.
+    Sequences of one length are a rectangle.  An `nn.LSTM` runs on it as it is, with PyTorch's derivatives, where it is
+    small or no gradient is wanted.  PyTorch's layer runs on `Packed` rows in all other cases: on a GPU, for half
+    precision and under autocast, for `nn.RNN`, subclasses and projections, and for modules with hooks.  Within
+    `torch.func` and for tangents, which that does not know, the steps are written out in tensor operations.
+    `torch.compile` takes no layer of PyTorch's into a graph, and ends one before this call.  It goes on behind a
+    `Recurrent`, but not behind a function that is given an `nn.LSTM` itself.
 
     Examples
     --------
@@ -116,8 +117,10 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
         home = torch.from_numpy(columns.copy()).to(order.device)
         finals = [s.index_select(1, home) for s in finals]
     y: Any = p._with_data(data)
-    if type(x) is not Packed:
-        y = convert(y, Ragged) if type(x) is Ragged else convert_like(y, x)
+    if type(x) is Ragged:
+        y = convert(y, Ragged)
+    elif type(x) is not Packed and type(x) is not PackedSequence:
+        y = convert_like(y, x)
     return y, (finals[0] if len(finals) == 1 else tuple(finals))
 
 
@@ -188,31 +191,39 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
 
 def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     """Choose how this layer is to go through these rows."""
-    library: Any = library_of(p.data)
+    data: Any = p.data
+    library: Any = library_of(data)
     if library._transforms():
         return write_out
-    weights = weights_of(module)
-    cell = _own_cell(module, p, states, weights)
-    if cell is LSTM and 0 < p.rows == len(p) * p._structure.longest and p.rows * module.hidden_size < LARGE:
+    cell = _cell_of(module) if data.is_cpu else None
+    small = p.rows * module.hidden_size < LARGE or not torch.is_grad_enabled()
+    if cell is LSTM and small and 0 < p.rows == len(p) * p._structure.longest:
         return _rectangle
-    return _run_packed if cell is None else functools.partial(_steps, cell, weights)
+    weights = weights_of(module)
+    if cell is None or not _are_plain(data, states, weights):
+        return _run_packed
+    return functools.partial(_steps, cell, weights)
 
 
-def _own_cell(module: Module, p: Packed | Ragged, states: Sequence[Tensor], weights: Sequence[Weights]) -> Any:
-    """The kind of layer that steps of this library do; None where PyTorch is to do it."""
+def _cell_of(module: Module) -> Any:
+    """The kind of a layer that is nothing but that; None of those that are left to PyTorch."""
     cell = CELLS.get(parametrize.type_before_parametrizations(module))
     if cell is None or module.proj_size or "forward" in vars(module) or not module.hidden_size or not module.input_size:
         return None
     modules = torch.nn.modules.module
-    if any(getattr(module, name, None) or getattr(modules, f"_global{name}", None) for name in HOOKS):
-        return None
-    data: Any = p.data
-    if library_of(data).autocasts(data):
-        return None
-    for t in (data, *states, *[w for ws in weights for w in ws if w is not None]):
-        if type(t) not in PLAIN or t.dtype is not data.dtype or not t.is_cpu or t.layout is not torch.strided:
-            return None
-    return cell if data.dtype in DTYPES and not data.is_neg() else None
+    hooked = any(getattr(module, name, None) or getattr(modules, f"_global{name}", None) for name in HOOKS)
+    return None if hooked else cell
+
+
+def _are_plain(data: Tensor, states: Sequence[Tensor], weights: Sequence[Weights]) -> bool:
+    """Tell whether steps of this library take them."""
+    library: Any = library_of(data)
+    if data.dtype not in DTYPES or data.is_neg() or library.autocasts(data):
+        return False
+    return all(
+        type(t) in PLAIN and t.dtype is data.dtype and t.is_cpu and t.layout is torch.strided
+        for t in (data, *states, *[w for ws in weights for w in ws if w is not None])
+    )
 
 
 def _rectangle(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:

@@ -30,7 +30,7 @@ AHEAD = 72
 """Rows of inputs that a thread may have beside those of one step."""
 PRODUCT = 256 * 512 + 128 * 256 + 256
 """Numbers that a thread needs for a product of matrices."""
-WORTH = 1 << 24
+WORTH = 5 << 22
 """From how many multiplications on a second thread brings more than it costs to wake it."""
 
 
@@ -91,52 +91,33 @@ class Plan(NamedTuple):
         """The states of all sequences."""
         return self.cell.states * self.steps.n * self.width
 
-    def back_parts(self, like: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """New memory for the way back: gradients of gates, of a GRU those of the inputs, weights, states, tiles."""
-        inputs = self.room * self.line if self.cell is GRU else 0
-        sizes = [self.room * self.line, inputs, self.line * self.width, self.stored, self.units * TILE]
-        whole = _empty(like, sum(sizes))
-        return whole, whole.split_with_sizes(sizes)
-
-    def rows_of(self, part: Tensor) -> Tensor:
-        """The gates ``(rows, line)`` that a part of the memory holds."""
-        return part[: self.steps.rows * self.line].view(self.steps.rows, self.line)
-
     def wide(self, w: Tensor) -> Tensor:
-        """Weights ``(gates * hidden, ...)`` as ``(gates, width, ...)``, zero where there is no unit."""
-        w = w.reshape(self.cell.gates, self.hidden, *w.shape[1:])
+        """Weights ``(gates * hidden, columns)`` as ``(line, columns)``, zero where there is no unit."""
         if self.width == self.hidden:
             return w
-        wide = w.new_zeros((self.cell.gates, self.width, *w.shape[2:]))
-        wide[:, : self.hidden] = w
-        return wide
+        wide = w.new_zeros(self.cell.gates, self.width, w.shape[1])
+        wide[:, : self.hidden] = w.view(self.cell.gates, self.hidden, -1)
+        return wide.view(self.line, -1)
 
-    def in_blocks(self, w: Tensor) -> Tensor:
-        """Weights as ``(line, ...)``, in the order in which the gates of 16 units lie in memory."""
-        w = self.wide(w)
-        w = w.view(self.cell.gates, self.width // 16, 16, *w.shape[2:]).transpose(0, 1)
-        return w.reshape(self.line, *w.shape[3:])
+    def narrow(self, d: Tensor) -> Tensor:
+        """A gradient ``(line, ...)`` as one of weights or a bias."""
+        if self.width == self.hidden:
+            return d
+        d = d.view(self.cell.gates, self.width, *d.shape[1:])[:, : self.hidden]
+        return d.reshape(self.cell.gates * self.hidden, *d.shape[2:])
 
-    def from_blocks(self, d: Tensor) -> Tensor:
-        """A gradient ``(line, ...)`` in that order as one of weights."""
-        d = d.view(self.width // 16, self.cell.gates, 16, *d.shape[1:]).transpose(0, 1)
-        d = d.reshape(self.cell.gates, self.width, *d.shape[3:])
-        return d[:, : self.hidden].reshape(self.cell.gates * self.hidden, *d.shape[2:])
-
-    def square(self, w: Tensor) -> Tensor:
-        """Weights of the state as ``(gates, width / 16, 16, width)``."""
-        w = self.wide(w)
-        if self.width != self.hidden:
-            w = torch.nn.functional.pad(w, (0, self.width - self.hidden))
-        return w.view(self.cell.gates, self.width // 16, 16, self.width)
+    def in_order(self, d: Tensor) -> Tensor:
+        """A gradient ``(line, ...)`` by the order in which the weights of a GRU's state are, content first."""
+        return torch.from_numpy(np.roll(d.numpy(), -self.width, 0)) if self.cell is GRU else d
 
     def put_states(self, stored: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Write states or their gradients ``(n, hidden)`` to memory, zeros where none are given."""
         stored = stored.view(self.cell.states, self.steps.n, self.width)
+        to = stored.numpy()
         if self.width != self.hidden or not states:
-            stored.zero_()
-        for place, state in zip(stored, states, strict=False):
-            place[:, : self.hidden] = state
+            to[:] = 0
+        for place, state in zip(to, states, strict=False):
+            place[:, : self.hidden] = _host(state)
         return stored
 
     def forward(self, x: Tensor, weights: Sequence[Tensor | None], states: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,14 +136,37 @@ class Plan(NamedTuple):
         _run(f"{self.cell.name}_steps", (memory, x, out, states), (self.steps.begins, sizes, width), range(units + 1))
         return memory, out
 
-    def backward(self, memory: Tensor, dy: Tensor, z: Tensor) -> None:
-        """Write the gradients of the gates to `z`, whose parts are `back_parts`."""
-        numbers = (self.steps.begins, self.steps.n, self.room, self.units, int(self.back), self.width)
+    def backward(self, memory: Tensor, dy: Tensor, w_hh: Tensor, finals: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the gates ``(rows, line)``, of a GRU ``(rows, line + width)``, and of the states.
+
+        `finals` are the gradients of the states at the end, none for zeros.
+        """
+        width, line, rows = self.width, self.line, self.steps.rows
+        slopes = line + width * (self.cell is GRU)
+        sizes = [self.room * slopes, line * width, self.stored, self.units * TILE]
+        z = _empty(memory, sum(sizes))
+        gates, weights, states, _ = z.split_with_sizes(sizes)
+        w = torch.nn.functional.pad(self.wide(w_hh), (0, width - self.hidden)) if width != self.hidden else w_hh
+        _lay(w.numpy(), weights.numpy().reshape(width // 32, line, 32), width * (self.cell is GRU))
+        initial = self.put_states(states, finals)
+        numbers = (self.steps.begins, self.steps.n, self.room, self.units, int(self.back), width)
         _run(f"{self.cell.name}_back", (memory, dy, z), numbers, range(self.units + 1))
+        return gates[: rows * slopes].view(rows, slopes), initial
 
 
 def _empty(like: Tensor, *shape: int) -> Tensor:
     return library_of(like).empty(shape, like.dtype, like)
+
+
+def _host(t: Tensor) -> Array:
+    found: Array = t.detach().resolve_neg().numpy()
+    return found
+
+
+def _lay(w: Array, panels: Array, first: int) -> None:
+    """Write weights ``(line, W)`` as panels of 32 columns, the last `first` rows first."""
+    w = w.reshape(len(w), -1, 32).swapaxes(0, 1)
+    panels[:, :first], panels[:, first:] = w[:, w.shape[1] - first :], w[:, : w.shape[1] - first]
 
 
 def _threads(products: int) -> int:
@@ -175,19 +179,29 @@ def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], cuts: Se
     threads.run(kernel(name).of(*flat), (*flat, *numbers), cuts, flat)
 
 
-def product(a: Tensor, b: Tensor, mirrored: bool = False) -> Tensor:
-    """``a @ b``, with ``a.T`` where `mirrored`; what is added up does not depend on other rows of `a`."""
-    out = _empty(a, a.shape[1 if mirrored else 0], b.shape[1])
-    high, deep = a.shape[::-1] if mirrored else a.shape
-    width = b.shape[1]
-    if not out.numel():
-        return out
-    units = _threads(high * deep * width)
-    share = -(-high // (8 * units)) * 8
-    along = (1, a.shape[1]) if mirrored else (a.shape[1], 1)
-    sizes = np.array([*along, width, width, high, deep, share], np.int64)
-    _run("matrix_product", (a, b, out, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
-    return out
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b``; what is added up does not depend on other rows of `a`, which may be columns of a wider matrix."""
+    return _multiply(a, b, (a.stride(0), 1), a.shape)[0]
+
+
+def weigh(d: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of weights and of a bias, ``d.T @ x`` and ``d.sum(0)``, by those of what these have given."""
+    return _multiply(d, x, (1, d.stride(0)), d.shape[::-1])
+
+
+def _multiply(a: Tensor, b: Tensor, along: tuple[int, int], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """A product of matrices, and the sums of the rows of the left one where it is mirrored."""
+    (high, deep), width = shape, b.shape[1]
+    out, sums = _empty(a, high, width), _empty(a, high + SPARE)
+    if out.numel():
+        units = _threads(high * deep * width)
+        share = -(-high // (8 * units)) * 8
+        flat = (
+            a.as_strided((sum(k * (size - 1) for k, size in zip(along, shape, strict=True)) + 1,), (1,)) if deep else a
+        )
+        sizes = np.array([*along, width, width, high, deep, share], np.int64)
+        _run("matrix_product", (flat, b, out, sums, _empty(a, units * PRODUCT)), (sizes, width), range(units + 1))
+    return out, sums[:high].clone()
 
 
 def run_direction(
@@ -242,36 +256,30 @@ class Direction(Function):  # type: ignore[misc]
 
 
 def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[Tensor | None]:
-    """Return the gradients of x, of the weights, of the biases, and of the initial states."""
-    x, w_ih, w_hh, memory = [t.detach() for t in ctx.saved_tensors]
-    x = x.contiguous()
+    """Return the gradients of x, of the weights, of the biases, and of the initial states.
+
+    Tensor operations that PyTorch does in threads are avoided: these would wait for work, and take the time of ours.
+    """
+    x, w_ih, w_hh, memory = [t.detach().contiguous() for t in ctx.saved_tensors]
     plan: Plan = ctx.plan
-    cell, rows, width, hidden = plan.cell, plan.steps.rows, plan.width, plan.hidden
-    z, (gates, inputs, weights, stored, _) = plan.back_parts(x)
+    rows, width, hidden, line = plan.steps.rows, plan.width, plan.hidden, plan.line
     if dy is None:
         dy = x.new_zeros(rows, width)
     elif width != hidden:
         dy = torch.nn.functional.pad(dy, (0, width - hidden))
-    w = plan.square(w_hh)
-    weights.view(width // 32, width // 16, cell.gates, 16, 32).copy_(
-        w.view(*w.shape[:3], width // 32, 32).permute(3, 1, 0, 2, 4)
-    )
-    initial = plan.put_states(stored, () if finals is None else finals.unbind(0))
-    plan.backward(memory, dy.detach().contiguous(), z)
-    of_state = plan.rows_of(gates)
-    of_input = plan.rows_of(inputs) if cell is GRU else of_state
+    slopes, initial = plan.backward(memory, dy.detach().contiguous(), w_hh, () if finals is None else finals.unbind(0))
+    of_state, of_input = slopes[:, :line], slopes[:, -line:]
     need = ctx.needs_input_grad[3:]
     found: list[Tensor | None] = [None] * len(need)
     if need[0]:
-        found[0] = product(of_input, plan.in_blocks(w_ih))
-    if need[1]:
-        found[1] = plan.from_blocks(product(of_input, x, mirrored=True))
-    if need[2]:
-        before = memory[plan.room * plan.line :][: rows * width].view(rows, width)
-        found[2] = plan.from_blocks(product(of_state, before, mirrored=True))[:, :hidden]
-    if need[3] or need[4]:
-        slope = plan.from_blocks(of_input.sum(0))
-        found[3:5] = slope, slope.clone() if cell is LSTM else plan.from_blocks(of_state.sum(0))
+        found[0] = product(of_input, plan.wide(w_ih))
+    if need[1] or need[3]:
+        slope, sums = [plan.narrow(d) for d in weigh(of_input, x)]
+        found[1], found[3] = slope, sums if need[3] else None
+    if need[2] or need[4]:
+        before = memory[plan.room * line :][: rows * width].view(rows, width)
+        slope, sums = [plan.narrow(plan.in_order(d)) for d in weigh(of_state, before)]
+        found[2], found[4] = slope[:, :hidden], sums if need[4] else None
     if ctx.given:
         found[5:] = initial[:, :, :hidden].clone().unbind(0)
     return found
