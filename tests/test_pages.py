@@ -1,5 +1,8 @@
 """The pages: their examples give what is shown, and wrong ones would be seen."""
 
+import ast
+import doctest
+
 import pytest
 from pages import DOCS, blocks_of, broken, failures
 
@@ -39,6 +42,41 @@ def test_pages_show_what_comes(page, mistake):
     blocks = [block for block in blocks_of(DOCS / f"{page}.md") if block not in OF_JAX]
     assert failures(blocks, page) == []
     assert len(failures(broken(blocks, *mistake), page)) == 1
+
+
+RECIPES = {
+    "cookbook": [],
+    "events": [],
+    "packing": ["batch.data", "batch.documents.data", "batch.documents.data"],  # what a model and its attention take
+    "recommenders": [],
+    "reinforcement-learning": [],
+    "retrieval": [],
+    "speech": [],
+    "text": [],
+}
+
+
+def shown(node):
+    """The parts of an expression that its output shows: the last attributes, methods and elements of it."""
+    yield node
+    parts = {ast.Attribute: "value", ast.Subscript: "value", ast.Call: "func", ast.Expr: "value"}
+    if isinstance(node, ast.Tuple) or (isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "tuple")):
+        for part in node.elts if isinstance(node, ast.Tuple) else node.args:
+            yield from shown(part)
+    elif type(node) in parts:
+        yield from shown(getattr(node, parts[type(node)]))
+
+
+@pytest.mark.parametrize("page", RECIPES)
+def test_recipes_work_on_batches(page):
+    """They take the array out of a batch where it is shown, and where a model is called."""
+    examples = doctest.DocTestParser().get_examples("\n".join(blocks_of(DOCS / f"{page}.md")))
+    nodes = [node for example in examples for node in ast.walk(ast.parse(example.source))]
+    seen = {id(part) for node in nodes if isinstance(node, ast.Expr) for part in shown(node)}
+    arrays = [
+        node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "data" and id(node) not in seen
+    ]
+    assert RECIPES[page] == [ast.unparse(node) for node in arrays if id(node) not in seen]
 
 
 @pytest.mark.jax

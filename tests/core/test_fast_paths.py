@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import operator
 import sys
 import tracemalloc
 
@@ -186,6 +187,23 @@ def test_indexing(batch, data):
         check(lambda y=y: sf.repeat(y, counts))
 
 
+@given(batches(), st.sampled_from(["add", "mul", "truediv", "lt", "neg"]), st.sampled_from(KINDS))
+def test_functions_of_items(batch, name, kind):
+    """Of numbers, arrays and batches, and of what does not go beside a batch."""
+    data, lengths, x = batch
+    y, operate = sf.convert(x, kind), getattr(operator, name)
+    row, other = np.ones(x.item_shape), sf.convert(sf.Ragged(data[::-1].copy(), lengths), kind)
+    beside = [2, -0.5, 10**400, True, np.float32(3), row, row[..., None], row.astype(object), y, other, x]
+    for one in [*beside, y._with_data(other.data), lod_of(x), None, "a"]:
+        check(lambda one=one: operate(y) if name == "neg" else operate(y, one))
+        check(lambda one=one: sf.where(run_of(y), y, one))
+
+
+def run_of(x):
+    """Bools in the layout of a batch."""
+    return x._with_data(np.arange(np.prod(x.data.shape[: x._lead], dtype=int)).reshape(x.data.shape[: x._lead]) % 3 > 0)
+
+
 @given(batches(), st.sampled_from(["sum", "mean", "max", "none"]), st.integers(-1, 3), st.booleans())
 def test_bags(batch, mode, beyond, weighted):
     """Also of ids that are no rows, and of what is no table."""
@@ -298,6 +316,7 @@ def calls_of(data):
         lambda: core.construct(x),
         lambda: core.pick(x, [99]),
         lambda: core.list_of([data, 1]),
+        *[lambda one=one: core.map_items(operator.add, x, one) for one in (2, data[0], x, data)],
     ]
     facts = [
         x,

@@ -1,6 +1,7 @@
 """Arithmetic of batches of tensors: gradients, what is transformed, compiled, mapped as a tree, and refused."""
 
 import functools
+import operator
 
 import numpy as np
 import oracle
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script")]
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 LENGTHS = [2, 0, 3]
+INF = float("inf")
 FUNCTIONS = {
     "1 / x": lambda x: 1 / x,
     "log": torch.log,
@@ -47,6 +49,55 @@ def test_gradients(kind, name):
         FUNCTIONS[name](sf.Masked(leaf, LENGTHS)).data.sum().backward()
         assert not leaf.grad[:, 3].any()
         torch.testing.assert_close(leaf.grad[[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]], plain.grad)
+
+
+OF_ONE = ("abs", "atan", "erf", "expm1", "log1p", "round", "square", "tan", "tanh", "relu", "sin", "log", "log2")
+OF_ONE += ("log10", "exp", "sigmoid", "sqrt", "rsqrt", "acos")
+OF_TWO = ("add", "mul", "div", "pow", "maximum", "minimum", "atan2", "hypot", "fmod")
+CASES = {
+    **{name: getattr(torch, name) for name in OF_ONE},
+    **{name: getattr(torch.nn.functional, name) for name in ("gelu", "silu", "softplus")},
+    **{f"two, {name}": getattr(torch, name) for name in OF_TWO},
+    "two dtypes": lambda x: (x.detach() * 9).astype(torch.int64) * x,
+    "two dtypes, reversed": lambda x: x * x.astype(torch.float64),
+    **{f"{c}, {name}": lambda x, c=c, name=name: getattr(operator, name)(x, c)
+       for c in (-1.5, 0, 0.5, 2, INF) for name in ("add", "mul", "truediv", "mod", "pow")},
+    **{f"{name} {c}": lambda x, c=c, name=name: getattr(operator, name)(c, x)
+       for c in (-1.5, 0, 0.5, 2, INF) for name in ("sub", "mul", "truediv", "pow")},
+    "clamp": lambda x: torch.clamp(x, 0.2, 0.4),
+    "array": lambda x: x * torch.tensor(INF),
+    "two, where": lambda x, y: torch.where(x > y, x, 3.0),
+}  # fmt: skip
+
+
+def backward(y, leaves):
+    return torch.autograd.grad(y.data.abs().sum(), leaves, allow_unused=True, materialize_grads=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_padding_holds(name):
+    """No result and no gradient knows of it, whichever way a call takes: once it is found, and from then on."""
+    rows = torch.tensor([0.1, 0.3, 0.25, 0.5, 0.75])
+    for kind, side in ((sf.Masked, {"side": "left"}), (sf.Masked, {}), (sf.Padded, {})):
+        like = sf.convert(sf.Ragged(rows, LENGTHS), kind, width=4, **side)
+        gaps = (like._with_data(torch.ones(like.data.shape)) == 1).data.logical_not()
+        operands = 2 if "two, " in name else 1
+        plain = [torch.cat([row]).requires_grad_() for row in (rows, rows.flip(0))[:operands]]
+        wanted = CASES[name](*[sf.Ragged(row, LENGTHS) for row in plain])
+        slopes = backward(wanted, plain) if wanted.data.requires_grad else None
+        for junk in (INF, -INF, 0.0, -3.0, float("nan")) * 2:
+            given = [sf.convert_like(sf.Ragged(row.detach(), LENGTHS), like).data for row in plain]
+            leaves = [x.masked_fill(gaps, junk).requires_grad_() for x in given]
+            for keep in (False, True):
+                with torch.set_grad_enabled(keep):
+                    y = CASES[name](*[like._with_data(leaf) for leaf in leaves])
+                assert not y.data[gaps].any()
+                torch.testing.assert_close(sf.convert(y, sf.Ragged).data, wanted.data, equal_nan=True)
+            if slopes is not None:
+                for found, slope in zip(backward(y, leaves), slopes, strict=True):
+                    assert not found[gaps].any()
+                    found = sf.convert(like._with_data(found), sf.Ragged).data
+                    torch.testing.assert_close(found, slope, equal_nan=True)
 
 
 @every_encoding

@@ -234,6 +234,8 @@ def _import_unknown(x: Array, what: str) -> Array:
                 array: Array = cupy.from_dlpack(x)
                 return array
             raise DEVICE(f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it")
+    if hasattr(x, "sequences"):
+        raise KIND(f"{what} must be an array, not {type(x).__name__}; x.sequences() has the arrays of a batch")
     raise KIND(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
 
 

@@ -429,8 +429,12 @@ class Library:
         """The items of `x` where the condition holds, else those of `y`; one of the two may be a number."""
         raise NotImplementedError
 
-    def fill_places(self, x: Array, marks: Array, value: int) -> Array:
+    def fill_places(self, x: Array, marks: Array, value: float) -> Array:
         """Put `value` into a copy of `x` where `marks`, which broadcast to it, are True; in its graph."""
+        raise NotImplementedError
+
+    def full(self, values: Sequence[float], like: Array) -> tuple[Array, ...]:
+        """Arrays without axes, one for each number, of the dtype of `like` and beside it; where `fills_places`."""
         raise NotImplementedError
 
     # --- the autograd graph ---

@@ -298,8 +298,11 @@ class Torch(Library):
         of_tensors.__name__ = name
         return of_tensors
 
-    def fill_places(self, x: Tensor, marks: Tensor, value: int) -> Tensor:
+    def fill_places(self, x: Tensor, marks: Tensor, value: float) -> Tensor:
         return x.masked_fill(marks, value)
+
+    def full(self, values: Sequence[float], like: Tensor) -> tuple[Tensor, ...]:
+        return tuple([self.torch.tensor(value, dtype=like.dtype, device=like.device) for value in values])
 
     def where(self, condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
         return self.torch.where(condition, x, y)

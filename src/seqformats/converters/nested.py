@@ -29,6 +29,7 @@ from ..arrays import (
 from ..errors import ARGUMENT, CHANGED, KIND, LEAVES, LEVELS, MIXED, RANGE, SHAPE, quote
 from ..formats import List, LoD, Ragged
 from ..formats.lod import lod_to_nested
+from ..formats.pairs import is_own
 from ..formats.structure import Structure, whole
 from ..limits import check_finite
 from ..reading import read_numbers
@@ -135,6 +136,11 @@ def _check_real(kind: type, dtype: DType) -> None:
 
 
 def _shallow(leaf: object, i: int, depth: int) -> str:
+    if is_own(leaf):
+        return (
+            f"a list holds arrays or lists, but element {i} is {quote(leaf)}, as x[i] and a loop over x give it; "
+            "take x.sequences(), whose elements are arrays, or sf.join_batches(list)"
+        )
     if depth == 0:
         return (
             f"nested lists hold sequences, but element {i} is {quote(leaf)}, a single item"

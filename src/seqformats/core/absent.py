@@ -29,6 +29,7 @@ PROVIDES = (
     "interleave",
     "is_plain",
     "lay_out",
+    "map_items",
     "over",
     "repeat",
     "scan_arrays",
@@ -44,7 +45,7 @@ def nothing(*_: object) -> Any:
 
 
 construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
-concat = interleave = start = is_plain = data_alike = asks_nothing = nothing
+concat = interleave = start = is_plain = data_alike = asks_nothing = map_items = nothing
 scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}

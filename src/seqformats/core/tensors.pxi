@@ -17,6 +17,8 @@ cdef object _forward_ad = None           # the module, whose `_current_level` is
 cdef object _is_neg = None
 cdef object _storage = None              # methods of tensors: the storage, and how many items before them are in it
 cdef object _items_before = None
+cdef object _filled = None               # a copy with a number at places that are marked
+cdef object _chosen_items = None         # items of one tensor where a mask is true, else of another
 cdef list _kept = []                     # what is borrowed above
 
 _KINDS = {
@@ -30,12 +32,13 @@ _KINDS = {
 def use_torch(torch):
     """Let tensors on the host in; False where this version of PyTorch lacks what that takes."""
     global _torch, _tensor_type, _parameter_type, _torch_int64, _size_type
-    global _modes, _transforms, _grad_is_on, _forward_ad, _is_neg, _storage, _items_before
+    global _modes, _transforms, _grad_is_on, _forward_ad, _is_neg, _storage, _items_before, _filled, _chosen_items
     try:
         capsule = torch.Tensor.__dlpack_c_exchange_api__
         _modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active
         _grad_is_on, _forward_ad, _is_neg = torch.is_grad_enabled, torch.autograd.forward_ad, torch.Tensor.is_neg
         _storage, _items_before = torch.Tensor.untyped_storage, torch.Tensor.storage_offset
+        _filled, _chosen_items = torch.Tensor.masked_fill, torch.where
         _modes(), _transforms(), _forward_ad._current_level
     except AttributeError:
         return False

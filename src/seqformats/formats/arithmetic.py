@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from .. import hints, registry
+from .. import core, hints, registry
 from ..arrays import Array, DType, Library
 from ..arrays.library import Operand
 from ..errors import DTYPE, KIND
@@ -28,6 +28,9 @@ REFLECTED: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = {}
 
 def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
     """A function of one operand, of a batch."""
+    found = core.map_items(operate, x)
+    if found is not None:
+        return found
     if not x._direct:
         return _by_rows(operate, x, ())
     if not x._look().arithmetic:
@@ -40,23 +43,20 @@ def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
 
 def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Operand) -> Any:
     """A function of two operands, of a batch and what stands to its right."""
+    found = core.map_items(operate, x, other)
+    if found is not None:
+        return found
     kind = type(other)
+    alike = kind is type(x) and other._structure is x._structure
     if not x._direct:
-        if kind in NUMBERS or (kind is type(x) and other._structure is x._structure):
-            return _by_rows(operate, x, (other,))
-        return registry.service("elementwise")(operate, (x, other))
-    data = x.data
-    if type(data) is np.ndarray and data.dtype is x._dtype and data.shape == x._shape and data.flags.c_contiguous:
-        simple = True
-    else:
-        simple = x._look().arithmetic  # which raises where it is not what was validated
-    if kind in NUMBERS:
-        beside = other
-    elif kind is type(x) and other._structure is x._structure and other._shape == x._shape:
+        return _by_rows(operate, x, (other,))
+    simple = x._look().arithmetic  # which raises where it is not what was validated
+    data, beside = x.data, other
+    if alike and other._shape == x._shape:
         other._look()
         beside = other.data
         simple = simple and type(beside) is type(data) and (not x.keeps_levels or x._levels == other._levels)
-    else:
+    elif kind not in NUMBERS:
         simple = False
     if not simple:
         return registry.service("elementwise")(operate, (x, other))
@@ -67,7 +67,7 @@ def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Operand) -
 
 
 def _by_rows(operate: Callable[..., Any], x: Arithmetic, others: tuple[Operand, ...]) -> Any:
-    """A function of a batch that is not in one array without padding, and of nothing else or what is like it."""
+    """A function of a batch that is not in one array without padding."""
     return registry.service("elementwise_of_rows")(operate, x, others)
 
 

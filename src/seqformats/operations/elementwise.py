@@ -43,7 +43,9 @@ def elementwise(function: Function, operands: Sequence[Operand]) -> Any:
 
 @registry.provides("elementwise_of_rows")
 def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Operand, ...]) -> Any:
-    """`elementwise` of a batch that is not in one array without padding, and of a number or a batch that is like it."""
+    """`elementwise` of a batch that is not in one array without padding, and of at most one other operand."""
+    if not gaps.go_beside(first, others):
+        return elementwise(function, (first, *others))
     found = gaps.calculate(function, first, others)
     if found is not None:
         return found
@@ -83,6 +85,10 @@ def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping
     """``function(*operands, **options)`` with the batches and arrays among them item by item, as the first batch."""
     values = [*operands, *options.values()]
     first = next(x for x in values if is_own(x))
+    if len(operands) > 2 and first is operands[0] and not options:
+        found = gaps.calculate(function, first, operands[1:]) if gaps.go_beside(first, operands[1:]) else None
+        if found is not None:
+            return found
     library = _common_library(first, values)
     rows_alone = not first._in_one_array or first._padding()
     filled = rows_alone and _fills(first, values, library)

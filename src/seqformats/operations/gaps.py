@@ -1,8 +1,10 @@
 """Functions of single items, of small batches with padding: calculated where the items lie.
 
 To move the rows out of a batch and back takes several times as long as a function of a few numbers.  NumPy's universal
-functions calculate at marked places alone.  Elsewhere padding is calculated with, of numbers that neither warn nor have
-an infinite slope, and is filled with zeros afterwards.
+functions calculate at marked places alone.  Elsewhere padding is calculated with, and what it holds must neither reach
+a result nor a slope: 0 times infinity is no number.  So the result is filled with zeros, or, where a slope depends on
+the items, the operands with numbers of which the result is 0 and the slopes are finite; if there are no such numbers,
+with 1, and the result too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .. import core
 from ..arrays import NUMPY, Array, Library, frozen
 from ..arrays.library import Operand
 from ..converters.convert import relaid
@@ -49,55 +52,88 @@ _UFUNCS: dict[Function, tuple[np.ufunc, bool]] = {
 }
 """NumPy's functions for operators, and whether operands are exchanged; powers are calculated in several ways."""
 _UFUNCS |= {function: (_UFUNCS[own][0], True) for function, own in REFLECTED.items() if own in _UFUNCS}
-_SMOOTH = {operator.add, operator.sub, operator.neg, operator.pos, operator.invert, operator.and_, operator.or_}
-_SMOOTH |= {operator.xor, operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
-_SMOOTH |= {function for function, own in REFLECTED.items() if own in _SMOOTH}
-"""Operators that fail for no numbers, and whose slopes are finite whatever padding holds."""
+_SMOOTH = frozenset(("add", "and", "clamp", "clamp_max", "clamp_min", "eq", "ge", "gt", "invert", "le", "lt"))
+_SMOOTH |= {"maximum", "minimum", "ne", "neg", "or", "pos", "relu", "sub", "where", "xor"}
+"""Names of functions that fail for no numbers, and whose slopes are finite whatever padding holds."""
+_BY_NUMBER = frozenset(("floordiv", "mod", "truediv"))
+"""Those that are smooth beside a finite number that is not 0, which stands on the right."""
+_SAFE = frozenset(("abs", "mul"))
+"""Those that fail for no whole numbers."""
+_REAL = frozenset((bool, int, float))
+_ROOTS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("abs", "atan", "erf", "expm1", "gelu", "log1p", "round", "silu", "sin"), (0,)),
+    **dict.fromkeys(("square", "tan", "tanh"), (0,)),
+    **dict.fromkeys(("log", "log2", "log10"), (1,)),
+    **dict.fromkeys(("exp", "sigmoid"), (-math.inf,)),
+    "mul": (0, 0),
+    "truediv": (0, 1),
+}
+"""Floats of which functions are 0, with finite slopes."""
 _dtypes: dict[tuple[object, ...], Any] = {}
 """Dtypes of NumPy's results, by the function, the dtype of the batch, and that of the other or the type of a number."""
-_floats: dict[Any, bool] = {}
-"""Whether dtypes are those of floats, with which functions do not fail."""
 
 
-def calculate(function: Function, first: Encoding, others: tuple[Operand, ...]) -> Any:
+def calculate(function: Function, first: Encoding, others: tuple[Any, ...]) -> Any:
     """``function(first, *others)`` with zeros for padding; None where rows alone are to be calculated with.
 
-    `others` is nothing, a number, or a batch of the same class over the same structure.
+    `others` are what `go_beside` lets in.
     """
-    if not first._gapped or first._structure.late or not first._structure.rows:
+    shape, structure = first._shape, first._structure
+    if not first._gapped or structure.late or not structure.rows or math.prod(shape) > SMALL:
         return None
     data: Any = first.data
-    library, arrays = first._look(), [data]
+    library, arrays, batches = first._look(), [data], [0]
     for other in others:
-        if type(other) in NUMBERS:
-            arrays.append(other)
-        else:
+        if is_own(other):
             if other is not first:
                 other._look()
-            if other._shape != first._shape or type(other.data) is not type(data):
+            if other._shape != shape or type(other.data) is not type(data) or other._unshaped != first._unshaped:
                 return None
-            arrays.append(other.data)
+            batches.append(len(arrays))
+            other = other.data
+        arrays.append(other)
     try:
         if library is NUMPY:
             return _by_numpy(function, first, arrays)
-        return _by_library(function, first, arrays, library) if library.fills_places else None
+        return _by_library(function, first, arrays, batches, library) if library.fills_places else None
     except (TypeError, RuntimeError) as error:
         fail(error, function, (first, *others))
 
 
 def _by_numpy(function: Function, first: Encoding, arrays: list[Any]) -> Any:
     """By a universal function at the places of rows, once the dtype of its results is known."""
+    if function == NUMPY.where:
+        out: Any = np.where(*arrays)
+        np.copyto(out, out.dtype.type(), where=~marks_of(first))
+        return first._with_data(out) if out.shape == first._shape else None
     ufunc, swapped = _UFUNCS.get(function) or (function, False)
-    if type(ufunc) is not np.ufunc or arrays[0].size > SMALL:
+    if type(ufunc) is not np.ufunc:
         return None
     beside = arrays[-1]
     key = ufunc, swapped, first._dtype, beside.dtype if isinstance(beside, np.ndarray) else type(beside)
     dtype = _dtypes.get(key)
     if dtype is None:
         return None
-    out: Array = np.zeros(first._shape, dtype)
+    out = np.zeros(first._shape, dtype)
     ufunc(*(arrays[::-1] if swapped else arrays), out=out, where=marks_of(first))
     return first._with_data(out)
+
+
+def go_beside(first: Encoding, others: tuple[Any, ...]) -> bool:
+    """Tell whether these are numbers, batches over the same structure, or arrays that broadcast to each item."""
+    data: Any = first._sample()
+    for x in others:
+        if type(x) in NUMBERS or (type(x) is type(first) and x._structure is first._structure):
+            continue
+        if type(data) is np.ndarray:
+            if not isinstance(x, np.generic) and (type(x) is not np.ndarray or x.dtype.hasobject):
+                return False
+        elif not core.is_plain(x) or x.device != data.device:
+            return False
+        axes = len(x.shape)
+        if axes > len(first.item_shape) or tuple(x.shape) != first.item_shape[len(first.item_shape) - axes :]:
+            return False
+    return True
 
 
 def note(function: Function, y: Encoding, first: Encoding, others: tuple[Operand, ...]) -> None:
@@ -105,26 +141,69 @@ def note(function: Function, y: Encoding, first: Encoding, others: tuple[Operand
     ufunc, swapped = _UFUNCS.get(function) or (function, False)
     if first._gapped and type(ufunc) is np.ufunc and type(y.data) is np.ndarray is type(first.data):
         beside: Any = others[0] if others else first
-        kind = beside._dtype if is_own(beside) else type(beside)
+        kind = beside._dtype if is_own(beside) else beside.dtype if isinstance(beside, np.ndarray) else type(beside)
         if first._dtype.kind in "biufc" and y._dtype.kind in "biufc" and y._shape == first._shape:
             remember(_dtypes, (ufunc, swapped, first._dtype, kind), y._dtype)
 
 
-def _by_library(function: Function, first: Encoding, arrays: list[Any], library: Library) -> Any:
-    """By a function of padding as well, which is 1 where something else could fail or have an infinite slope."""
-    shape = first._shape
-    if math.prod(shape) > SMALL:
+def _by_library(function: Function, first: Encoding, arrays: list[Any], batches: list[int], library: Library) -> Any:
+    """By a function of padding as well, of which nothing reaches results and slopes."""
+    gaps, cases = marks_of(first, library), 0
+    for at, x in enumerate(arrays[1:], 1):
+        cases = 8 * cases + _case_of(x, at in batches, first)
+    plans = [_plan(function, first, arrays, batches, quiet, library) for quiet in (False, True)]
+    fills, clear = plans[not library.wants_grad([a for a in arrays if type(a) not in NUMBERS])]
+    given = list(arrays)
+    for at, value in zip(batches, fills, strict=False):
+        given[at] = library.fill_places(given[at], gaps, value)
+    made = function(*given)
+    if made.shape != first._shape:
         return None
-    gaps = marks_of(first, library)
-    if function not in _SMOOTH:
-        float_items = _floats.get(first._dtype)
-        if float_items is None:
-            name = library.dtype_name(first._dtype)
-            float_items = remember(_floats, first._dtype, name.startswith(("float", "bfloat")))
-        if not float_items or library.wants_grad([a for a in arrays if type(a) not in NUMBERS]):
-            arrays = [a if type(a) in NUMBERS else library.fill_places(a, gaps, 1) for a in arrays]
-    made = function(*arrays)
-    return first._with_data(library.fill_places(made, gaps, 0)) if made.shape == shape else None
+    alike = all(arrays[at].dtype == first._dtype for at in batches)
+    kept = [(library.full(fills, first._sample()) if alike else fills, clear) for fills, clear in plans]
+    key = function, type(first), first._shape, first._dtype, first._unshaped, cases
+    zero = library.full((0,), made)[0]
+    remember(first._structure.device, key, (gaps, ~gaps, zero, tuple(batches), *kept))
+    return first._with_data(library.fill_places(made, gaps, 0) if clear else made)
+
+
+def _case_of(x: Any, batch: bool, first: Encoding) -> int:
+    """The digit by which `core.map_items` tells operands apart in the last part of its key."""
+    if batch:
+        return 5 if x.dtype == first._dtype else 7
+    if type(x) not in NUMBERS:
+        return 6
+    if type(x) is complex:
+        return 0
+    return (2 if x < 0 else 3 if x < 1 else 4) if 0 < abs(x) < math.inf else 1
+
+
+def _plan(
+    function: Function, first: Encoding, arrays: list[Any], batches: list[int], quiet: bool, library: Library
+) -> tuple[tuple[float, ...], bool]:
+    """Numbers for the padding of all batches before the function, and whether to fill the result with zeros.
+
+    With `quiet` no array asks for a gradient.
+    """
+    name = getattr(function, "__name__", "").strip("_")
+    if name in _SMOOTH:
+        return (), True
+    count, beside = len(batches), arrays[-1]
+    ones: tuple[float, ...] = (1,) * count
+    if not library.dtype_name(first._dtype).startswith(("float", "bfloat")):
+        return () if name in _SAFE else ones, True
+    if count == len(arrays):
+        roots = _ROOTS.get(name, ())
+        if len(roots) == count and not (count == 2 and quiet):
+            return roots, False
+    elif count == 1 and type(beside) in _REAL and 0 < abs(beside) < math.inf:
+        if name == "mul" or (name in _BY_NUMBER and function not in REFLECTED):
+            return (), True
+        if name == "truediv" and beside > 0:
+            return (math.inf,), False
+        if name == "pow" and beside >= 1 and function not in REFLECTED:
+            return (0,), False
+    return () if quiet else ones, True
 
 
 def marks_of(x: Encoding, library: Library = NUMPY, axes: int | None = None) -> Array:
@@ -134,7 +213,7 @@ def marks_of(x: Encoding, library: Library = NUMPY, axes: int | None = None) -> 
     """
     known, lead = x._structure.device, x._lead
     axes = len(x._shape) - lead if axes is None else axes
-    key = type(x), x._form(), axes, None if library is NUMPY else library.device(x._sample())
+    key = type(x), x._unshaped, x._shape[:lead], axes, None if library is NUMPY else library.device(x._sample())
     found: Array | None = known.get(key)
     if found is None:
         structure = x._structure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import registry
-from ..arrays import is_array, library_of
+from .. import core, registry
+from ..arrays import NUMPY, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restore, rows_of
 from ..errors import DTYPE, KIND, quote
@@ -15,6 +15,7 @@ from ..formats.bare import is_column
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding, is_own
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operands_of, with_rule
+from . import gaps
 from .annotations import B, Batch, Value
 from .elementwise import evaluate, operand_of
 from .over import name_of
@@ -61,9 +62,23 @@ def where(mask: B, a: Batch | Shaped | Value, b: Batch | Shaped | Value) -> B:
     >>> sf.where(x > 0, x, 0).to_nested()
     [[1, 0, 3], [0]]
     """
+    quick: B | None = _quickly(mask, (a, b))
+    if quick is not None:
+        return quick
     marks, values = _operands(mask, a, b)
     y = _choose(marks.own, *[x.own for x in values])
     found: B = y if marks.result is None else marks.result(y)
+    return found
+
+
+def _quickly(mask: Any, values: tuple[Any, Any]) -> Any:
+    """The result where the mask and all batches lie alike, and are small if there is padding; else None."""
+    library: Any = library_of(mask._sample()) if is_own(mask) else None
+    if library is None or mask._dtype != library.bool_dtype:
+        return None
+    found = core.map_items(library.where, mask, *values)
+    if found is None and library is NUMPY and mask._gapped and gaps.go_beside(mask, values):
+        found = gaps.calculate(library.where, mask, values)
     return found
 
 

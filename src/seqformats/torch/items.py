@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import hints, registry
+from .. import core, hints, registry
 from ..arrays.by_item import OWNERS
 from ..arrays.library import Operand
 from ..errors import KIND
@@ -37,8 +37,12 @@ def torch_function(
 ) -> Operand:
     """Call a function of PyTorch with batches among its arguments."""
     role = _functions().get(function)
-    if role == "item" and not options and is_own(operands[0]) and len(operands) <= 2:
-        return map_one(function, operands[0]) if len(operands) == 1 else map_two(function, *operands)
+    if role == "item" and not options and is_own(operands[0]):
+        if len(operands) <= 2:
+            return map_one(function, operands[0]) if len(operands) == 1 else map_two(function, *operands)
+        found: Operand | None = core.map_items(function, *operands)
+        if found is not None:
+            return found
     name = getattr(function, "__name__", str(function))
     if role in ("product", "reflected product") and len(operands) == 2 and not options:
         return matrix_product(*(operands if role == "product" else operands[::-1]))
