@@ -124,7 +124,7 @@ def test_operators_check_what_they_are_given():
     import torch._dynamo
 
     call = torch.ops.seqformats.call
-    text = '["softmax", [["batch", 0, "float32", [], "{}", "right", 0]], [], false]'
+    text = '["softmax", [["{}", 0, "float32", [], "right", 0]], [], false]'
     lengths = torch.tensor([2, 3])
     for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
         with pytest.raises(sf.StructureError, match="is no"):
