@@ -52,12 +52,8 @@ def entrances() -> Iterator[Any]:
         yield from functions_of(kind)
 
 
-AFTER = {seqformats.vjp: with_pullback, Wrapper.with_gradient: with_pullback}
-AFTER |= {
-    seqformats.lengths: batches.alone,
-    with_gradient: leave_alone,
-    vars(seqformats.Ragged)["offsets"].fget: batches.alone,
-}
+AFTER: dict[Any, Any] = dict.fromkeys([seqformats.lengths, *batches.VERSIONS], batches.alone)
+AFTER |= {seqformats.vjp: with_pullback, Wrapper.with_gradient: with_pullback, with_gradient: leave_alone}
 VERSIONS = batches.VERSIONS | functions.VERSIONS
 for _found in [*VERSIONS, *entrances()]:
     if inspect.isfunction(_found) and _found.__qualname__.split(".")[0] not in OPERATORS:

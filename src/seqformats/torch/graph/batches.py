@@ -64,21 +64,16 @@ def late(x: Any, name: str) -> Any:
     return fill(x, name, OF_BATCH, ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure))
 
 
-def held(x: Traced) -> bool:
-    """Ask: can a graph hold it?"""
-    if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
-        return False
-    structure = x._structure
-    return isinstance(structure, Found) or (type(structure) is Structure and structure.stable is True)
-
-
 def lengths(x: Traced) -> torch.Tensor:
-    """The lengths of a batch in the caller's order, on the host; the graph ends where it cannot hold it."""
-    if not held(x):
+    """The lengths of a batch in the caller's order, on the host; the graph ends where it cannot hold the batch."""
+    if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
         not_held()
-    structure = x._structure
-    numbers: torch.Tensor = structure.tensor if isinstance(structure, Found) else structure.graph_lengths
-    return numbers
+    structure: Any = x._structure
+    if isinstance(structure, Found):
+        return structure.tensor
+    if type(structure) is not Structure or structure.stable is not True:
+        not_held()
+    return structure.graph_lengths
 
 
 def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
@@ -180,7 +175,7 @@ ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
 
 def view_of(name: str) -> Callable[[Any], Any]:
     """Make the function of a view, in Python, since the compiler follows no function of C."""
-    return lambda x: alone(getattr(x, name))
+    return lambda x: getattr(x, name)
 
 
 VERSIONS: dict[Any, Callable[..., Any]] = {

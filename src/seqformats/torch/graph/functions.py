@@ -8,14 +8,11 @@ wrapped function goes on here, outside of any graph, so each works there as well
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-
-import seqformats
 
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ...formats.arithmetic import Arithmetic, map_one, map_two
@@ -23,7 +20,7 @@ from ...wrapping.wrapper import Wrapper
 from ..attention import NAMES
 from ..items import _functions as known_functions
 from . import ops
-from .batches import GRAPHED, Traced, found, held, lengths, made, over, size
+from .batches import GRAPHED, Traced, found, lengths, made, over, size
 from .outside import refuse
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
@@ -44,7 +41,7 @@ def planned(*call: Traced) -> Any:
     """
     try:
         this = ops.parsed(json.dumps(call))
-        return json.dumps(call), [part[:3] for part in this.result.parts], this.result.several, this.asked
+        return json.dumps(call), [leaf[:3] for leaf in this.result.parts], this.result.several, this.asked
     except Exception:
         return "", (), "", ()
 
@@ -57,13 +54,15 @@ def known(number: int) -> int:
 def call(name: str, *args: Traced, **options: Traced) -> Any:
     """Put a call of the public function of this name into the graph: literals, and what tensors and sizes they mean."""
     tensors: list[Any] = []
+    leaves: list[Any] = []
     batches: list[Any] = []  # the first of each structure
     sizes: list[Any] = []
 
-    def tensor(kind: str, x: Traced, lead: int, each: bool, *about: Traced) -> Any:
+    def leaf(x: Traced, kind: str, side: str, host: int, lead: Traced) -> Any:
         tensors.append(x)
-        item = [known(size) for size in x.shape[lead + each :]]
-        return kind, len(tensors) - 1, str(x.dtype).removeprefix("torch."), [-1] * each + item, *about
+        axes = [*lead, *[known(size) for size in x.shape[len(lead) :]]]
+        leaves.append((kind, side, host, ops.name_of(x.dtype), axes))
+        return "tensor", len(tensors) - 1
 
     def given(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
         each = key in ops.ROWS.get(name, ())
@@ -72,34 +71,38 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
             hosts = [k for k, y in enumerate(batches) if y._structure is x._structure]
             if not hosts:
                 batches.append(x)
-            side = x.side if type(x) is Masked else "right"
-            return tensor(type(x).__name__, x.data, x._lead, False, side, hosts[0] if hosts else len(batches) - 1)
+            kind, side, host = type(x).__name__, x.side if type(x) is Masked else "right", [*hosts, len(batches) - 1][0]
+            return leaf(x.data, kind, side, host, ops.LEADS[kind])
         if isinstance(x, (torch.Tensor, np.ndarray)) or (each and isinstance(x, (list, tuple))):
             array = torch.as_tensor(x)
-            return tensor("numpy" if isinstance(x, np.ndarray) else "array", array, 0, each and array.dim() > 0)
+            kind = "numpy" if isinstance(x, np.ndarray) else "array"
+            return leaf(array, kind, "right", 0, ("n",) if each and array.dim() > 0 else ())
         if key == "width":
             sizes.append(x)  # even of one that is known by now, since a trial has its own
             return "size", len(sizes) - 1
         if isinstance(x, (list, tuple)):
             return "list" if isinstance(x, list) else "tuple", [given(part) for part in x]
         if isinstance(x, (type, torch.dtype)):
-            return "is", x.__name__ if isinstance(x, type) else str(x).removeprefix("torch.")
+            return "is", x.__name__ if isinstance(x, type) else ops.name_of(x)
         return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
-    shown = [given(x, k) for k, x in enumerate(args)], [(key, given(x, key)) for key, x in options.items()]
+    order = [key for key in ops.PARAMETERS[name] if key in options]
+    shown = [given(x, k) for k, x in enumerate(args)]
+    named = {key: given(options[key], key) for key in [*order, *[key for key in options if key not in order]]}
     if not batches:
         no_call()
     for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
         if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
             no_option()
-    text, parts, several, asked = planned(name, *shown, torch.is_autocast_enabled(tensors[0].device.type))
+    cast = torch.is_autocast_enabled(tensors[0].device.type)
+    text, parts, several, asked = planned(name, shown, named, leaves, cast)
     if text == "":
         no_call()
     sizes = sizes + [size(batches[host], measure) for measure, host in asked]
-    leaves = torch.ops.seqformats.call.default(tensors + [lengths(x) for x in batches], sizes, text)
-    structures = [x._structure for x in batches] + [found(numbers) for numbers in leaves[len(parts) :]]
+    outputs = torch.ops.seqformats.call.default(tensors + [lengths(x) for x in batches], sizes, text)
+    structures = [x._structure for x in batches] + [found(numbers) for numbers in outputs[len(parts) :]]
     results = []
-    for y, (kind, side, host) in zip(leaves, parts):  # noqa: B905  not followed
+    for y, (kind, side, host) in zip(outputs, parts):  # noqa: B905  not followed
         results.append(made(ops.KINDS[kind], y, structures[host], side) if kind else y)
     if not several:
         return results[0]
@@ -116,7 +119,7 @@ def width_of(x: Traced) -> Any:
 
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
-    if not held(x) or To not in GRAPHED or copy or "truncate" in options or "level" in options:
+    if lengths(x) is not None and (To not in GRAPHED or copy or "truncate" in options or "level" in options):
         no_option()
     if isinstance(x, To) and not options:
         return x
@@ -148,7 +151,7 @@ def index(x: Traced, where: Traced) -> Any:
 def astype(x: Traced, dtype: Traced) -> Any:
     """`seqformats.astype`, which casts padding too."""
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not held(x) or not isinstance(found, torch.dtype):
+    if lengths(x) is not None and not isinstance(found, torch.dtype):
         no_option()
     return x if found is x.data.dtype else over(x, x.data.to(found))
 
@@ -273,7 +276,7 @@ PUBLIC |= {"astype": astype, "convert": convert, "convert_like": convert_like}
 PUBLIC |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
 PUBLIC |= {f"with_{kind.lower()}": with_kind(ops.KINDS[kind]) for kind in ops.KINDS}
 PUBLIC["with_array"] = with_kind(Ragged, bare=True)
-VERSIONS = {operator.attrgetter(name)(seqformats): version for name, version in PUBLIC.items()}
+VERSIONS = {ops.function(name): version for name, version in PUBLIC.items()}
 VERSIONS |= {Wrapper.call: call_wrapped, map_one: elementwise, map_two: elementwise, Arithmetic.astype: astype}
 VERSIONS |= {Encoding.__getitem__: index, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
 VERSIONS[vars(Masked)["mask"].fget] = PUBLIC["mask"]

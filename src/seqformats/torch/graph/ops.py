@@ -18,7 +18,7 @@ import functools
 import inspect
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,31 +73,34 @@ ROWS |= {"rl.policy_loss": (2,), "rl.returns": ("bootstrap",), "rl.gae": ("boots
 ROWS |= {"attention": ("prefix",), "recurrence": ("initial",)}
 
 
-class Given(NamedTuple):
-    """A tensor among the arguments, in a text."""
-
-    kind: str  # of a batch, "array", or "numpy" for one that the function takes as NumPy's
-    place: int  # among the tensors
-    dtype: str
-    item: Sequence[int]  # the shape of an item, or of the array; -1 stands for as many as there are sequences
-    side: str = "right"
-    host: int = -1  # which structure
+def function(name: str) -> Any:
+    """The public function of this name."""
+    return operator.attrgetter(name)(seqformats)
 
 
-class Part(NamedTuple):
-    """A tensor that a call gives, the data of a batch if it has a kind."""
+def name_of(dtype: torch.dtype) -> str:
+    """The name by which PyTorch has a dtype."""
+    return str(dtype).removeprefix("torch.")
 
-    kind: str
+
+PARAMETERS = {name: list(inspect.signature(function(name)).parameters) for name in STRUCTURES}
+"""Their order, in which gradients come."""
+
+
+class Leaf(NamedTuple):
+    """A tensor that a call takes or gives."""
+
+    kind: str  # of the batch whose data it is, "array", or "numpy" for one that the function takes as NumPy's
     side: str
     host: int  # the structure of a batch; those that are new come behind those given
-    dtype: torch.dtype
-    axes: tuple[Any, ...]  # numbers, measures of the structure, None for what the call gives
+    dtype: str
+    axes: Sequence[Any]  # numbers, measures of the structure, None for what the call gives
 
 
 class Result(NamedTuple):
     """The result of a call: tensors, the data of its parts and then the lengths of new structures."""
 
-    parts: tuple[Part, ...]
+    parts: Sequence[Leaf]
     several: str  # the class where it is a tuple
     gradients: tuple[int, ...]  # the places of the arguments that have one
 
@@ -106,33 +109,30 @@ class Call:
     """A text, read: a public function, and its arguments."""
 
     def __init__(self, text: str) -> None:
-        self.name, self.args, options, self.cast = json.loads(text)  # is it in an autocast region, or outside?
+        self.name, self.args, self.options, given, self.cast = json.loads(text)  # is it in an autocast region?
         if self.name not in STRUCTURES:
             raise BEYOND.of(ValueError, f"no operation of seqformats that a graph may hold is called {self.name!r}")
-        self.rule, self.function = STRUCTURES[self.name], operator.attrgetter(self.name)(seqformats)
-        names = list(inspect.signature(self.function).parameters)  # gradients come in this order
-        self.options = dict(sorted(options, key=lambda pair: names.index(pair[0]) if pair[0] in names else len(names)))
-        self.given = list(_tensors([*self.args, *self.options.values()]))
-        self.data = len(self.given)  # so many of the tensors hold data; the others are lengths
-        self.hosts = 1 + max([given.host for given in self.given])
+        self.rule, self.function = STRUCTURES[self.name], function(self.name)
+        self.given = [Leaf(*about) for about in given]  # so many of the tensors hold data; the others are lengths
+        self.hosts = 1 + max([leaf.host for leaf in self.given])
 
     def structures(self, tensors: Tensors) -> list[Structure]:
         """The structures of the arguments."""
-        return list(map(structure_over, tensors[self.data :]))
+        return list(map(structure_over, tensors[len(self.given) :]))
 
     def run(self, how: Callable[..., Any], tensors: Tensors, hosts: Sequence[Structure], sizes: Sizes) -> Any:
         """Call the function, or `how` that is done, with the arguments that the tensors hold."""
 
         def value(argument: Any) -> Any:
-            tag, what, *about = argument
+            tag, what = argument
             if tag in ("list", "tuple"):
                 return (list if tag == "list" else tuple)(map(value, what))
-            if tag in ("is", "size"):
+            if tag != "tensor":
                 return int(sizes[what]) if tag == "size" else KINDS.get(what, what) if isinstance(what, str) else what
-            data = tensors[what].detach().contiguous()
-            if tag in KINDS:
-                return batch_over(tag, about[2], data, hosts[about[3]])
-            return data if tag == "array" else data.cpu().numpy()
+            leaf, data = self.given[what], tensors[what].detach().contiguous()
+            if leaf.kind in KINDS:
+                return batch_over(leaf.kind, leaf.side, data, hosts[leaf.host])
+            return data if leaf.kind == "array" else data.cpu().numpy()
 
         device = tensors[0].device.type
         alike = torch.is_autocast_enabled(device) == self.cast
@@ -169,21 +169,13 @@ class Call:
     @functools.cached_property
     def asked(self) -> list[tuple[str, int]]:
         """The measures that no shape tells: they come with the call, behind its own sizes."""
-        there = {(role, given.host) for given in self.given for role in LEADS.get(given.kind, ())}
-        axes = {(axis, max(part.host, 0)) for part in self.result.parts for axis in part.axes}
+        there, axes = [
+            {(axis, leaf.host) for leaf in each for axis in leaf.axes} for each in (self.given, self.result[0])
+        ]
         return sorted(axis for axis in axes - there if axis[0] in ("rows", "longest") and axis[1] < self.hosts)
 
 
 parsed = functools.lru_cache(1024)(Call)
-
-
-def _tensors(arguments: Iterable[Any]) -> Iterator[Given]:
-    """Yield the tensors among arguments, and in lists among them."""
-    for tag, *about in arguments:
-        if tag in ("list", "tuple"):
-            yield from _tensors(about[0])
-        elif tag not in ("is", "size"):
-            yield Given(tag, *about)
 
 
 @functools.lru_cache(64)
@@ -220,30 +212,29 @@ def differentiable(x: Tensor) -> bool:
 def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     """Find what a call gives on a small batch of one number, and what has a gradient; an error for other things."""
     hosts = [Structure.of_lengths(np.array(lengths)) for _ in range(call.hosts)]
-    tensors = [torch.empty(0)] * call.data
-    for given in call.given:
-        lead = [MEASURES[role](lengths) for role in LEADS.get(given.kind, ())]
-        shape = [*lead, *[len(lengths) if size < 0 else size for size in given.item]]
-        number = 0 if "float" in given.dtype else whole
-        tensors[given.place] = torch.full(shape, number, dtype=getattr(torch, given.dtype))
+    tensors = []
+    for leaf in call.given:
+        shape = [MEASURES[axis](lengths) if isinstance(axis, str) else axis for axis in leaf.axes]
+        number = 0 if "float" in leaf.dtype else whole
+        tensors.append(torch.full(shape, number, dtype=getattr(torch, leaf.dtype)))
     arguments = tensors, hosts, [max(lengths) + 2] * 16
     y = call.run(call.function, *arguments)
     structures: list[Any] = [host if call.rule == "kept" else None for host in hosts]
     parts = []
     for part in parts_of(y):
-        kind, host, data, lead = "", -1, part, ()
+        kind, host, data, lead = "", 0, part, ()
         if isinstance(part, Encoding):
             kind, data = type(part).__name__, part.data
             host = next((k for k, known in enumerate(structures) if known is part._structure), len(structures))
             structures += [part._structure] * (host == len(structures))
             lead = LEADS[kind] if host >= call.hosts or "width" in call.options else ()
         axes = (*lead, *data.shape[len(lead) :])
-        parts.append(Part(kind, getattr(part, "side", "right"), host, data.dtype, axes))
+        parts.append(Leaf(kind, getattr(part, "side", "right"), host, name_of(data.dtype), axes))
     try:
         dxs = call.pull(*arguments)
     except (TypeError, SeqFormatError, AttributeError, KeyError):  # there is no rule, or not for this dtype
         dxs = []
-    rest = iter([given.place for given in call.given])  # gradients come in the order of what they are for
+    rest = iter(range(len(tensors)))  # gradients come in the order of what they are for
     places = [next(k for k in rest if (dx.shape, dx.dtype) == (tensors[k].shape, tensors[k].dtype)) for dx in dxs]
     several = TUPLES[type(y).__name__].__name__ if isinstance(y, tuple) else ""
     return Result(tuple(parts), several, tuple(places))
@@ -282,10 +273,10 @@ def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The shapes."""
     this = parsed(text)
     known: dict[Any, Any] = dict(zip(this.asked, sizes[len(sizes) - len(this.asked) :], strict=True))
-    for given in this.given:
-        for role, length in zip(LEADS.get(given.kind, ()), tensors[given.place].shape, strict=False):
-            known.setdefault((role, given.host), length)
-    for k, lengths in enumerate(tensors[this.data :]):
+    for leaf, tensor in zip(this.given, tensors, strict=False):
+        for axis, length in zip(leaf.axes, tensor.shape, strict=True):
+            known.setdefault((axis, leaf.host), length)
+    for k, lengths in enumerate(tensors[len(this.given) :]):
         known["n", k], known["ends", k] = lengths.shape[0], lengths.shape[0] + 1
     if "width" in this.options:
         multiple = this.options.get("multiple_of", ("is", 1))[1]
@@ -300,10 +291,10 @@ def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
         return known[key]
 
     outputs = []
-    for part in this.result.parts:
-        shape = [size(axis, max(part.host, 0)) for axis in part.axes]
-        outputs.append(torch.empty(shape, dtype=part.dtype, device=tensors[0].device))
-    new = range(this.hosts, 1 + max([part.host for part in this.result.parts]))
+    for leaf in this.result.parts:
+        shape = [size(axis, leaf.host) for axis in leaf.axes]
+        outputs.append(torch.empty(shape, dtype=getattr(torch, leaf.dtype), device=tensors[0].device))
+    new = range(this.hosts, 1 + max([leaf.host for leaf in this.result.parts]))
     return outputs + [torch.empty(size("n", host), dtype=torch.int64, device="cpu") for host in new]
 
 
