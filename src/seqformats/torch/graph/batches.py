@@ -84,12 +84,12 @@ def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
 
 
 def size(x: Traced, name: str) -> Any:
-    """Rows, or the longest sequence: known, or found out by the graph, as is `room`, which is 2 at least.
+    """Rows, the longest sequence or the width: known, or found out by the graph, as is `room`, which is 2 at least.
 
     The compiler treats a width of 1 as another case, so a rectangle that is made in a graph is 2 wide.
     """
-    if name == "rows" and x._lead == 1:
-        return x.data.shape[0]
+    if name == "width" or (name == "rows" and x._lead == 1):
+        return x.data.shape[1 if type(x) is Masked else 0]
     numbers, structure = lengths(x), x._structure
     if not isinstance(structure, Found):
         return structure.rows if name == "rows" else structure.longest
@@ -109,9 +109,6 @@ def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "ri
 def over(x: Traced, data: torch.Tensor) -> Any:
     """The encoding `x` over other data."""
     return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
-
-
-# --- constructors and attributes --------------------------------------------------------------------------------------
 
 
 def empty(kind: Traced, *_: Traced, **__: Traced) -> Any:
@@ -181,11 +178,11 @@ def view_of(name: str) -> Callable[[Any], Any]:
 VERSIONS: dict[Any, Callable[..., Any]] = {
     vars(Ragged)["offsets"].fget: lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy()
 }
-for _kind in (Ragged, Masked):
-    _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
-    VERSIONS[_kind.__init__] = construct
 for _kind in GRAPHED:
     _kind.__getattr__ = late  # type: ignore[attr-defined]
+    if _kind in (Ragged, Masked):
+        _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
+        VERSIONS[_kind.__init__] = construct
     for _name in VIEWS.keys() & vars(_kind):
         _view = view_of(f"_{_name}")
         setattr(_kind, _name, property(_view, vars(_kind)[f"_{_name}"].__set__))

@@ -109,14 +109,6 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     return tuple(results) if several == "tuple" else ops.TUPLES[several](*results)
 
 
-# --- public functions -------------------------------------------------------------------------------------------------
-
-
-def width_of(x: Traced) -> Any:
-    """The width of a rectangle."""
-    return x.data.shape[1 if type(x) is Masked else 0]
-
-
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
     if lengths(x) is not None and (To not in GRAPHED or copy or "truncate" in options or "level" in options):
@@ -125,7 +117,7 @@ def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> 
         return x
     if (To is Masked or To is Padded) and options.get("width") is None:
         # another side, fill or multiple of the rectangle that is there, or a new one
-        options = {**options, "width": width_of(x) if isinstance(x, To) else size(x, "room")}
+        options = {**options, "width": size(x, "width" if isinstance(x, To) else "room")}
     return call("convert", x, To, **options)
 
 
@@ -137,7 +129,8 @@ def convert_like(y: Traced, x: Traced) -> Any:
     options: dict[str, Any] = {"side": x.side} if type(x) is Masked else {}
     if type(y) is type(x):
         options = {**options, "fill": 0}  # else what is in the padding could stay
-    width = width_of(x) if y._structure is x._structure else torch.sym_max(width_of(x), size(y, "room"))
+    width = size(x, "width")
+    width = width if y._structure is x._structure else torch.sym_max(width, size(y, "room"))
     return call("convert", y, type(x), width=width, **options)
 
 
@@ -163,9 +156,6 @@ def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: st
         no_option()
     cumulated = call("cu_seqlens", q), call("cu_seqlens", keys).to(q.data.device)
     return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
-
-
-# --- item by item -----------------------------------------------------------------------------------------------------
 
 
 def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
@@ -220,9 +210,6 @@ def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = ()
     if role == "operator" and [x for x in args if isinstance(x, torch.Tensor) and x.dim() > 1]:
         no_side()
     return product(*args)
-
-
-# --- wrappers ---------------------------------------------------------------------------------------------------------
 
 
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:

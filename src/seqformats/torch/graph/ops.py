@@ -145,7 +145,8 @@ class Call:
         own = leaves(y)
         dys = gradients[: len(own)] or list(map(torch.zeros_like, own))
         dys = [dy.detach().contiguous() if differentiable(dy) else x for x, dy in zip(own, dys, strict=True)]
-        return leaves(pullback(rebuild_tuple(y, rebuild(tuple(y), dys)) if isinstance(y, tuple) else rebuild(y, dys)))
+        dy = rebuild_tuple(y, rebuild(tuple(y), dys)) if isinstance(y, tuple) else rebuild(y, dys)
+        return list(filter(differentiable, leaves(pullback(dy))))
 
     @functools.cached_property
     def result(self) -> Result:
@@ -153,6 +154,7 @@ class Call:
 
         In a thread of their own: what PyTorch does to tensors while it traces a program it does in one thread.
         """
+        one: Result
         with ThreadPoolExecutor(1) as pool:
             try:
                 one, two = pool.map(functools.partial(trial, self, 0), TRIED)
@@ -169,10 +171,9 @@ class Call:
     @functools.cached_property
     def asked(self) -> list[tuple[str, int]]:
         """The measures that no shape tells: they come with the call, behind its own sizes."""
-        there, axes = [
-            {(axis, leaf.host) for leaf in each for axis in leaf.axes} for each in (self.given, self.result[0])
-        ]
-        return sorted(axis for axis in axes - there if axis[0] in ("rows", "longest") and axis[1] < self.hosts)
+        there = {(axis, leaf.host) for leaf in self.given for axis in leaf.axes}
+        axes = {(axis, leaf.host) for leaf in self.result.parts for axis in leaf.axes if axis in ("rows", "longest")}
+        return sorted([(axis, host) for axis, host in axes - there if host < self.hosts])
 
 
 parsed = functools.lru_cache(1024)(Call)
@@ -222,7 +223,8 @@ def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     structures: list[Any] = [host if call.rule == "kept" else None for host in hosts]
     parts = []
     for part in parts_of(y):
-        kind, host, data, lead = "", 0, part, ()
+        kind, host, data = "", 0, part
+        lead: tuple[str, ...] = ()
         if isinstance(part, Encoding):
             kind, data = type(part).__name__, part.data
             host = next((k for k, known in enumerate(structures) if known is part._structure), len(structures))
@@ -238,9 +240,6 @@ def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     places = [next(k for k in rest if (dx.shape, dx.dtype) == (tensors[k].shape, tensors[k].dtype)) for dx in dxs]
     several = TUPLES[type(y).__name__].__name__ if isinstance(y, tuple) else ""
     return Result(tuple(parts), several, tuple(places))
-
-
-# --- the operators ----------------------------------------------------------------------------------------------------
 
 
 def own(outputs: Tensors, given: Tensors) -> list[Tensor]:
@@ -317,7 +316,7 @@ def backward(ctx: Any, gradients: Tensors) -> tuple[Any, ...]:
     if places:
         made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text)
         for k, dx in zip(places, made, strict=True):
-            found[k] = dx if differentiable(tensors[k]) else None
+            found[k] = dx
     return found, None if len(ctx.sizes) else [], None  # a list without numbers counts as one of tensors
 
 
