@@ -215,43 +215,42 @@ def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = ()
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Call a wrapped function; see `wrapping.wrapper`."""
     options = {**wrapper.options, "backprop": True} if wrapper.backprop else wrapper.options
-    return wrapping(wrapper.To, wrapper.rows, options, fn)(*args, **kwargs)
+    return wrapping(wrapper.To, wrapper.rows, options, fn, args, kwargs)
 
 
-def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any]) -> Any:
-    """Make the function that converts, calls, converts back."""
-
-    def wrapped(*args: Traced, **kwargs: Traced) -> Any:
-        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
-        if not given and bare and [x for x in args if isinstance(x, torch.Tensor)]:
-            return fn(*args, **kwargs)
-        if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
+def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
+    """Convert, call, convert back."""
+    given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
+    if not given and bare and [x for x in args if isinstance(x, torch.Tensor)]:
+        return fn(*args, **kwargs)
+    if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
+        no_wrapper()
+    first = given[0]
+    others = [x for x in given if lengths(x) is not None and x._structure is not first._structure]
+    if others and (To is Padded or To is Packed):
+        no_wrapper()
+    alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
+    shown = [x if alone else convert(x, To, **options) for x in given]
+    rest = iter([x.data if bare else x for x in shown])
+    placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
+    y = fn(*placed, **{name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()})
+    z = y[0] if isinstance(y, tuple) else y
+    if isinstance(z, torch.Tensor):
+        if z.shape[: shown[0]._lead] != shown[0].data.shape[: shown[0]._lead]:
             no_wrapper()
-        first = given[0]
-        others = [x for x in given if lengths(x) is not None and x._structure is not first._structure]
-        if others and (To is Padded or To is Packed):
-            no_wrapper()
-        alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
-        shown = [x if alone else convert(x, To, **options) for x in given]
-        rest = iter([x.data if bare else x for x in shown])
-        placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
-        y = fn(*placed, **{name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()})
-        z = y[0] if isinstance(y, tuple) else y
-        if isinstance(z, torch.Tensor):
-            if z.shape[: shown[0]._lead] != shown[0].data.shape[: shown[0]._lead]:
-                no_wrapper()
-            z = over(shown[0], z)
-        z = z if z is first else convert_like(z, first)
-        return (z, *y[1:]) if isinstance(y, tuple) else z
-
-    return wrapped
+        z = over(shown[0], z)
+    z = z if z is first else convert_like(z, first)
+    return (z, *y[1:]) if isinstance(y, tuple) else z
 
 
 def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
     """Make the version of a `with_...` that is called in a graph."""
 
     def version(fn: Traced = None, **options: Traced) -> Any:
-        return wrapping(To, bare, options, fn) if fn else lambda fn: wrapping(To, bare, options, fn)
+        def decorate(fn: Traced) -> Any:
+            return lambda *args, **kwargs: wrapping(To, bare, options, fn, args, kwargs)
+
+        return decorate(fn) if fn else decorate
 
     return version
 
