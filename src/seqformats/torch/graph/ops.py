@@ -150,7 +150,7 @@ class Call:
 
     @functools.cached_property
     def result(self) -> Result:
-        """What the call gives, by two trials; an error of the function where it takes no such arguments.
+        """Find what the call gives, by two trials; an error of the function where it takes no such arguments.
 
         In a thread of their own: what PyTorch does to tensors while it traces a program it does in one thread.
         """
