@@ -124,13 +124,13 @@ def test_operators_check_what_they_are_given():
     import torch._dynamo
 
     call = torch.ops.seqformats.call
-    text = '["softmax", [["batch", 0, "float32", [], "{}", "right", 0]], [], false]'
+    text = '["softmax", [["tensor", 0]], {}, [["KIND", "right", 0, "float32", ["rows"]]], false]'
     lengths = torch.tensor([2, 3])
     for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
         with pytest.raises(sf.StructureError, match="is no"):
-            call([data, lengths], [], text.replace("{}", kind))
+            call([data, lengths], [], text.replace("KIND", kind))
     with pytest.raises(sf.StructureError, match="negative"):
-        call([torch.zeros(2), torch.tensor([3, -1])], [], text.replace("{}", "Ragged"))
+        call([torch.zeros(2), torch.tensor([3, -1])], [], text.replace("KIND", "Ragged"))
     with pytest.raises(ValueError, match="no operation"):
         call([torch.zeros(2), lengths], [], text.replace("softmax", "vjp"))
 

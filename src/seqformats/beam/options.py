@@ -215,6 +215,7 @@ def with_options(
         *first, _ = signature.parameters.values()
         names = [one.name for one in first]
         with_keywords = signature.replace(parameters=[*first, *fields.values()])
+        optional = set(fields)
         known = {*names, *fields}
         call: Any = function
         make: Any = made  # whose keywords are checked here and by type checkers, not in between
@@ -224,11 +225,11 @@ def with_options(
             for name in options:
                 if name not in known:
                     told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
-                    hint = "" if name in HINTS else hints.near(name, fields)
+                    hint = "" if name in HINTS else hints.near(name, optional)
                     raise OPTION(f"{told}; the options are: {keywords}{hint}")
             given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
-            if len(given) != len(names) or not required <= options.keys() <= fields.keys():
-                with_keywords.bind(*given, **options)  # which says what is wrong
+            if len(given) != len(names) or not required <= options.keys() <= optional:
+                inspect.signature(taking_keywords).bind(*given, **options)  # which says what is wrong
             return call(*given, make(**options))
 
         described: Any = taking_keywords

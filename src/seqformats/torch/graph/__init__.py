@@ -16,8 +16,6 @@ import seqformats
 from ... import registry
 from ...arrays import library_of
 from ...arrays.functions import Operation
-from ...formats import Encoding
-from ...formats.arithmetic import Arithmetic, map_one, map_two
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
 from ...gradients.operation import Back, with_gradient
@@ -25,13 +23,20 @@ from ...operations.own import _Own
 from ...when_imported import when_imported
 from ...wrapping.wrapper import Wrapper
 from .. import citizen
-from . import batches, functions, ops
-from .outside import functions_of, leave_alone, left_alone, with_pullback
+
+library_of(torch.empty(0))  # what a graph is made of may be the first tensor of all
+from . import batches, functions  # noqa: E402
+from .outside import functions_of, leave_alone  # noqa: E402
 
 OPERATORS = {"_unary", "_binary", "_comparison"}
 """What makes the methods of operators, which call `map_one` and `map_two`."""
-AFTER = {"vjp": with_pullback, "lengths": batches.alone, "with_gradient": left_alone}
-AFTER["Wrapper.with_gradient"] = with_pullback
+LEFT = ("__len__", *batches.ATTRIBUTES)
+"""What the compiler may follow."""
+
+
+def with_pullback(found: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Give what `vjp` gives with a pullback that the compiler leaves alone too."""
+    return found[0], torch.compiler.disable(found[1]) if inspect.isfunction(found[1]) else found[1]
 
 
 def entrances() -> Iterator[Any]:
@@ -39,7 +44,7 @@ def entrances() -> Iterator[Any]:
     for module in (seqformats, seqformats.rl, seqformats.ctc, seqformats.beam, seqformats.torch):
         for found in [getattr(module, name) for name in module.__all__]:
             if inspect.isclass(found) and not issubclass(found, (Exception, tuple)):
-                yield from [x for x in functions_of(found) if x.__name__ not in ("__len__", *batches.ATTRIBUTES)]
+                yield from [x for x in functions_of(found) if x.__name__ not in LEFT]
             yield found
     yield from registry.gradients()  # operations that callers have made are among them
     yield from (with_gradient, Wrapper.with_gradient, Structure.__getattr__, *citizen.CALLED)
@@ -47,21 +52,10 @@ def entrances() -> Iterator[Any]:
         yield from functions_of(kind)
 
 
-def register() -> None:
-    """Tell the compiler, once."""
-    library_of(torch.empty(0))  # what a graph is made of may be the first tensor of all
-    batches.register()
-    for name, version in functions.VERSIONS.items():
-        torch.compiler.substitute_in_graph(ops.function(name), skip_signature_check=True)(version)
-    leave_alone(Wrapper.call, functions.call_wrapped)
-    leave_alone(map_one, functions.elementwise)
-    leave_alone(map_two, functions.elementwise)
-    leave_alone(Arithmetic.astype, functions.astype)
-    leave_alone(Encoding.__getitem__, functions.index)
-    leave_alone(Arithmetic.__torch_function__.__func__, functions.torch_function)  # type: ignore[attr-defined]
-    for found in [x for x in entrances() if inspect.isfunction(x) and x.__qualname__.split(".")[0] not in OPERATORS]:
-        leave_alone(found, after=AFTER.get(found.__qualname__))
-    when_imported("seqformats.hf.unpadded.switch", ".torch.graph.unpadded")
-
-
-register()
+AFTER: dict[Any, Any] = dict.fromkeys([seqformats.lengths, *batches.VERSIONS], batches.alone)
+AFTER |= {seqformats.vjp: with_pullback, Wrapper.with_gradient: with_pullback, with_gradient: leave_alone}
+VERSIONS = batches.VERSIONS | functions.VERSIONS
+for _found in [*VERSIONS, *entrances()]:
+    if inspect.isfunction(_found) and _found.__qualname__.split(".")[0] not in OPERATORS:
+        leave_alone(_found, VERSIONS.get(_found), AFTER.get(_found))
+when_imported("seqformats.hf.unpadded.switch", ".torch.graph.unpadded")

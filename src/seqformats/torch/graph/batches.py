@@ -19,10 +19,12 @@ from ... import registry
 from ...formats import Encoding, Masked, Ragged
 from ...formats.structure import Structure
 from . import ops
-from .outside import leave_alone, refuse
+from .outside import refuse
 
 Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
 GRAPHED = tuple(ops.KINDS.values())
+OF_STRUCTURE = ("lengths", "offsets", "rows", "longest", "stable")
+OF_BATCH = ("_shape", "_dtype", "_lengths", "_indices", "_size_at_t")
 
 not_held = refuse("a batch that is no Ragged, Masked, Padded or Packed of tensors with its columns in a stable order")
 not_built = refuse("a batch that is built of other than a tensor and lengths; Ragged and Masked can be built there")
@@ -35,12 +37,9 @@ class Found(Structure):
 
     def __getattr__(self, name: str) -> Any:
         """See `Structure`."""
-        if name not in ("lengths", "offsets", "rows", "longest", "stable"):
+        if name not in OF_STRUCTURE:
             return super().__getattr__(name)
-        known = ops.structure_over(self.tensor)
-        for field in ("lengths", "offsets", "rows", "longest", "stable"):
-            setattr(self, field, getattr(known, field))
-        return getattr(self, name)
+        return fill(self, name, OF_STRUCTURE, ops.structure_over(self.tensor))
 
 
 class _Tensor(dict[Any, Any]):
@@ -50,39 +49,47 @@ class _Tensor(dict[Any, Any]):
         return structure.tensor
 
 
-def held(x: Traced) -> bool:
-    """Ask: can a graph hold it?"""
-    if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
-        return False
-    structure = x._structure
-    return isinstance(structure, Found) or (type(structure) is Structure and structure.stable is True)
+def fill(x: Any, name: str, names: tuple[str, ...], known: Any) -> Any:
+    """Fill the fields that another object has, and give that of a name."""
+    for field in names:
+        if hasattr(type(x), field):
+            object.__setattr__(x, field, getattr(known, field))
+    return getattr(x, name)
+
+
+def late(x: Any, name: str) -> Any:
+    """Fill the fields that a graph has left out, where Python finds one of them empty."""
+    if name not in OF_BATCH or not hasattr(type(x), name) or not hasattr(x, "_structure"):
+        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
+    return fill(x, name, OF_BATCH, ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure))
 
 
 def lengths(x: Traced) -> torch.Tensor:
-    """The lengths of a batch in the caller's order, on the host."""
-    if not held(x):
+    """The lengths of a batch in the caller's order, on the host; the graph ends where it cannot hold the batch."""
+    if type(x) not in GRAPHED or not isinstance(x.data, torch.Tensor):
         not_held()
-    structure = x._structure
-    numbers: torch.Tensor = structure.tensor if isinstance(structure, Found) else structure.graph_lengths
-    return numbers
+    structure: Any = x._structure
+    if isinstance(structure, Found):
+        return structure.tensor
+    if type(structure) is not Structure or structure.stable is not True:
+        not_held()
+    return structure.graph_lengths
 
 
 def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
     """The structure with these lengths."""
     structure = object.__new__(Found) if structure is None else structure
-    structure.tensor = numbers
-    structure.n = numbers.shape[0]
-    structure.device = {}
+    structure.tensor, structure.n, structure.device = numbers, numbers.shape[0], {}
     return structure
 
 
 def size(x: Traced, name: str) -> Any:
-    """Rows, or the longest sequence: known, or found out by the graph, as is `room`, which is 2 at least.
+    """Rows, the longest sequence or the width: known, or found out by the graph, as is `room`, which is 2 at least.
 
     The compiler treats a width of 1 as another case, so a rectangle that is made in a graph is 2 wide.
     """
-    if name == "rows" and x._lead == 1:
-        return x.data.shape[0]
+    if name == "width" or (name == "rows" and x._lead == 1):
+        return x.data.shape[1 if type(x) is Masked else 0]
     numbers, structure = lengths(x), x._structure
     if not isinstance(structure, Found):
         return structure.rows if name == "rows" else structure.longest
@@ -95,10 +102,7 @@ def size(x: Traced, name: str) -> Any:
 def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
     """The encoding over such data; `late` fills the rest."""
     x = object.__new__(kind)
-    object.__setattr__(x, "data", data.contiguous())
-    object.__setattr__(x, "_structure", structure)
-    if kind is Masked:
-        object.__setattr__(x, "side", side)
+    construct(x, data.contiguous(), structure, side)
     return x
 
 
@@ -107,51 +111,28 @@ def over(x: Traced, data: torch.Tensor) -> Any:
     return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
 
 
-def late(x: Any, name: str) -> Any:
-    """Fill the fields that a graph has left out, where Python finds one of them empty."""
-    if name not in ("_lengths", "_indices", "_size_at_t", "_shape", "_dtype") or not hasattr(x, "_structure"):
-        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
-    whole = ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure)
-    for field in ("_shape", "_dtype", *(["_lengths", "_indices", "_size_at_t"] if x._by_steps else ["_lengths"])):
-        object.__setattr__(x, field, getattr(whole, field))
-    return getattr(x, name)
-
-
-# --- constructors and attributes --------------------------------------------------------------------------------------
-
-
-def empty(kind: Traced) -> Any:
-    """Make an encoding with nothing in it."""
-    return object.__new__(kind)
-
-
-def empty_in_graph(kind: Traced) -> Any:
-    """Make it behind its structure, since a graph hands out objects in the order in which they have been made."""
-    structure = object.__new__(Found)
+def empty(kind: Traced, *_: Traced, **__: Traced) -> Any:
+    """Make an encoding with nothing in it; behind its structure, since a graph hands objects out in their order."""
+    structure = object.__new__(Found) if torch.compiler.is_compiling() else None
     x = object.__new__(kind)
-    object.__setattr__(x, "_structure", structure)
+    if structure is not None:
+        object.__setattr__(x, "_structure", structure)
     return x
 
 
 def construct(x: Traced, data: Traced = None, lengths: Traced = None, side: Traced = "right") -> None:
-    """Check and fill what the constructor of `Ragged` or `Masked` is given."""
-    if isinstance(lengths, (list, tuple, np.ndarray)):
-        lengths = torch.as_tensor(lengths)
-    fits = isinstance(data, torch.Tensor) and isinstance(lengths, torch.Tensor) and side in ("left", "right")
-    if not fits or data.dim() < x._lead:
-        not_built()
-    found(torch.ops.seqformats.lengths.default(data.detach(), lengths, type(x).__name__), x._structure)
+    """Check and fill what the constructor of `Ragged` or `Masked` is given, or what `made` is."""
+    if not isinstance(lengths, Structure):
+        if isinstance(lengths, (list, tuple, np.ndarray)):
+            lengths = torch.as_tensor(lengths)
+        fits = isinstance(data, torch.Tensor) and isinstance(lengths, torch.Tensor) and side in ("left", "right")
+        if not fits or data.dim() < x._lead:
+            not_built()
+        lengths = found(torch.ops.seqformats.lengths.default(data.detach(), lengths, type(x).__name__), x._structure)
     object.__setattr__(x, "data", data)
+    object.__setattr__(x, "_structure", lengths)
     if type(x) is Masked:
         object.__setattr__(x, "side", side)
-
-
-def mask(x: Traced) -> torch.Tensor:
-    """``x.mask``."""
-    width = x.data.shape[1]
-    count = lengths(x).to(x.data.device)[:, None]
-    place = torch.arange(width, device=x.data.device)
-    return place >= width - count if x.side == "left" else place < count
 
 
 def falling(x: Traced) -> Any:
@@ -167,11 +148,10 @@ def size_at_t(x: Traced) -> Any:
 
 def alone(numbers: Traced) -> Any:
     """A copy that nobody may write to: as an argument the compiler does not take a view of such an array."""
-    if not isinstance(numbers, np.ndarray):
-        return numbers
-    found = numbers.copy()
-    found.flags.writeable = False
-    return found
+    if isinstance(numbers, np.ndarray):
+        numbers = numbers.copy()
+        numbers.flags.writeable = False
+    return numbers
 
 
 VIEWS: dict[str, Callable[[Traced], Any]] = {
@@ -190,24 +170,24 @@ ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
 """Others, which the compiler may follow outside of a graph."""
 
 
-def register() -> None:
-    """Tell the compiler, once."""
-    registry.provides("lengths_tensor")(lambda structure: torch.from_numpy(structure.lengths.copy()))
-    Structure.graph_lengths = property(_Tensor().__getitem__)  # type: ignore[attr-defined]
-    leave_alone(vars(Ragged)["offsets"].fget, lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy(), alone)
-    leave_alone(vars(Masked)["mask"].fget, mask)
-    for name, version in ATTRIBUTES.items():
-        torch.compiler.substitute_in_graph(vars(Encoding)[name].fget, skip_signature_check=True)(version)
-    for kind in GRAPHED:
-        kind.__getattr__ = late  # type: ignore[attr-defined]
-        for name in VIEWS.keys() & vars(kind):
+def view_of(name: str) -> Callable[[Any], Any]:
+    """Make the function of a view, in Python, since the compiler follows no function of C."""
+    return lambda x: getattr(x, name)
 
-            def view(x: Any, _name: str = f"_{name}") -> Any:
-                return alone(getattr(x, _name))  # in Python, since the compiler follows no function of C
 
-            setattr(kind, name, property(view, vars(kind)[f"_{name}"].__set__))
-            leave_alone(view, VIEWS[name])
-    for built in (Ragged, Masked):
-        leave_alone(built.__init__, construct)
-        built.__new__ = staticmethod(lambda kind, *_, **__: empty(kind))  # type: ignore[assignment]
-    torch.compiler.substitute_in_graph(empty, skip_signature_check=True)(empty_in_graph)
+VERSIONS: dict[Any, Callable[..., Any]] = {
+    vars(Ragged)["offsets"].fget: lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy()
+}
+for _kind in GRAPHED:
+    _kind.__getattr__ = late  # type: ignore[attr-defined]
+    if _kind in (Ragged, Masked):
+        _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
+        VERSIONS[_kind.__init__] = construct
+    for _name in VIEWS.keys() & vars(_kind):
+        _view = view_of(f"_{_name}")
+        setattr(_kind, _name, property(_view, vars(_kind)[f"_{_name}"].__set__))
+        VERSIONS[_view] = VIEWS[_name]
+for _name, _version in ATTRIBUTES.items():
+    torch.compiler.substitute_in_graph(vars(Encoding)[_name].fget, skip_signature_check=True)(_version)
+registry.provides("lengths_tensor")(lambda structure: torch.from_numpy(structure.lengths.copy()))
+Structure.graph_lengths = property(_Tensor().__getitem__)  # type: ignore[attr-defined]

@@ -15,10 +15,12 @@ import numpy as np
 import torch
 
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
+from ...formats.arithmetic import Arithmetic, map_one, map_two
+from ...wrapping.wrapper import Wrapper
 from ..attention import NAMES
 from ..items import _functions as known_functions
 from . import ops
-from .batches import GRAPHED, Traced, found, held, lengths, made, not_held, over, size
+from .batches import GRAPHED, Traced, found, lengths, made, over, size
 from .outside import refuse
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
@@ -32,17 +34,16 @@ CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def planned(name: str, args: Traced, options: Traced, cast: bool) -> Any:
+def planned(*call: Traced) -> Any:
     """Plan a call: its text, kinds, sides and structures of the results, the tuple of several, what it is asked.
 
     No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
     """
     try:
-        text = json.dumps((name, args, options, cast))
-        result, asked = ops.result_of(text), ops.asked(text)
+        this = ops.parsed(json.dumps(call))
+        return json.dumps(call), [leaf[:3] for leaf in this.result.parts], this.result.several, this.asked
     except Exception:
         return "", (), "", ()
-    return text, result.parts, result.several, asked
 
 
 def known(number: int) -> int:
@@ -50,112 +51,87 @@ def known(number: int) -> int:
     return len(range(number)) if number >= 0 else -len(range(-number))
 
 
-class Call:
-    """The arguments of a call, as literals and the tensors and sizes that they speak of."""
+def call(name: str, *args: Traced, **options: Traced) -> Any:
+    """Put a call of the public function of this name into the graph: literals, and what tensors and sizes they mean."""
+    tensors: list[Any] = []
+    leaves: list[Any] = []
+    batches: list[Any] = []  # the first of each structure
+    sizes: list[Any] = []
 
-    def __init__(self, name: str) -> None:
-        self.each = ops.ROWS.get(name, ())
-        self.data: list[Any] = []
-        self.batches: list[Any] = []  # the first of each structure
-        self.sizes: list[Any] = []
+    def leaf(x: Traced, kind: str, side: str, host: int, lead: Traced) -> Any:
+        tensors.append(x)
+        axes = [*lead, *[known(size) for size in x.shape[len(lead) :]]]
+        leaves.append((kind, side, host, ops.name_of(x.dtype), axes))
+        return "tensor", len(tensors) - 1
 
-    def tensor(self, tag: str, x: Traced, lead: int, each: bool = False) -> Any:
-        """A tensor: its place, dtype, and the shape of an item."""
-        self.data.append(x)
-        item = [known(size) for size in x.shape[lead + each :]]
-        return tag, len(self.data) - 1, str(x.dtype).removeprefix("torch."), [-1, *item] if each else item
-
-    def given(self, x: Traced, key: Traced = None) -> Any:
-        """One argument; `key` is its place or name."""
-        each = key in self.each
+    def given(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
+        each = key in ops.ROWS.get(name, ())
         if isinstance(x, Encoding):
-            if not held(x):
-                not_held()
-            host = len(self.batches)
-            for k in range(len(self.batches)):
-                host = k if self.batches[k]._structure is x._structure else host
-            if host == len(self.batches):
-                self.batches.append(x)
-            side = x.side if type(x) is Masked else "right"
-            return *self.tensor("batch", x.data, x._lead), type(x).__name__, side, host
+            lengths(x)  # or the graph ends
+            hosts = [k for k, y in enumerate(batches) if y._structure is x._structure]
+            if not hosts:
+                batches.append(x)
+            kind, side, host = type(x).__name__, x.side if type(x) is Masked else "right", [*hosts, len(batches) - 1][0]
+            return leaf(x.data, kind, side, host, ops.LEADS[kind])
         if isinstance(x, (torch.Tensor, np.ndarray)) or (each and isinstance(x, (list, tuple))):
             array = torch.as_tensor(x)
-            return self.tensor("numpy" if isinstance(x, np.ndarray) else "array", array, 0, each and array.dim() > 0)
+            kind = "numpy" if isinstance(x, np.ndarray) else "array"
+            return leaf(array, kind, "right", 0, ("n",) if each and array.dim() > 0 else ())
         if key == "width":
-            self.sizes.append(x)  # even of one that is known by now, since a trial has its own
-            return "size", len(self.sizes) - 1
+            sizes.append(x)  # even of one that is known by now, since a trial has its own
+            return "size", len(sizes) - 1
         if isinstance(x, (list, tuple)):
-            return "list" if isinstance(x, list) else "tuple", [self.given(part) for part in x]
-        if isinstance(x, type):
-            return "is", x.__name__
-        if isinstance(x, torch.dtype):
-            return "is", str(x).removeprefix("torch.")
+            return "list" if isinstance(x, list) else "tuple", [given(part) for part in x]
+        if isinstance(x, (type, torch.dtype)):
+            return "is", x.__name__ if isinstance(x, type) else ops.name_of(x)
         return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
-
-def call(name: str, *args: Traced, **options: Traced) -> Any:
-    """Put a call of the public function of this name into the graph."""
-    seen = Call(name)
-    shown = [seen.given(x, k) for k, x in enumerate(args)]
-    named = [(key, seen.given(x, key)) for key, x in options.items()]
-    if not seen.batches:
+    order = [key for key in ops.PARAMETERS[name] if key in options]
+    shown = [given(x, k) for k, x in enumerate(args)]
+    named = {key: given(options[key], key) for key in [*order, *[key for key in options if key not in order]]}
+    if not batches:
         no_call()
     for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
         if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
             no_option()
-    cast = torch.is_autocast_enabled(seen.data[0].device.type)
-    text, parts, several, asked = planned(name, shown, named, cast)
+    cast = torch.is_autocast_enabled(tensors[0].device.type)
+    text, parts, several, asked = planned(name, shown, named, leaves, cast)
     if text == "":
         no_call()
-    sizes = seen.sizes + [size(seen.batches[host], measure) for measure, host in asked]
-    leaves = torch.ops.seqformats.call.default(seen.data + [lengths(x) for x in seen.batches], sizes, text)
-    structures = [x._structure for x in seen.batches] + [found(numbers) for numbers in leaves[len(parts) :]]
+    sizes = sizes + [size(batches[host], measure) for measure, host in asked]
+    outputs = torch.ops.seqformats.call.default(tensors + [lengths(x) for x in batches], sizes, text)
+    structures = [x._structure for x in batches] + [found(numbers) for numbers in outputs[len(parts) :]]
     results = []
-    for y, (kind, side, host) in zip(leaves, parts):  # noqa: B905  not followed
+    for y, (kind, side, host) in zip(outputs, parts):  # noqa: B905  not followed
         results.append(made(ops.KINDS[kind], y, structures[host], side) if kind else y)
     if not several:
         return results[0]
-    return ops.TUPLES[several](*results) if several in ops.TUPLES else tuple(results)
-
-
-# --- public functions -------------------------------------------------------------------------------------------------
-
-
-def width_of(x: Traced) -> Any:
-    """The width of a rectangle."""
-    return x.data.shape[1 if type(x) is Masked else 0]
+    return tuple(results) if several == "tuple" else ops.TUPLES[several](*results)
 
 
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
-    if not held(x) or To not in GRAPHED or copy or "truncate" in options or "level" in options:
+    if lengths(x) is not None and (To not in GRAPHED or copy or "truncate" in options or "level" in options):
         no_option()
     if isinstance(x, To) and not options:
         return x
     if (To is Masked or To is Padded) and options.get("width") is None:
         # another side, fill or multiple of the rectangle that is there, or a new one
-        options = {**options, "width": width_of(x) if isinstance(x, To) else size(x, "room")}
+        options = {**options, "width": size(x, "width" if isinstance(x, To) else "room")}
     return call("convert", x, To, **options)
 
 
 def convert_like(y: Traced, x: Traced) -> Any:
     """`seqformats.convert_like`; where the lengths of both may differ, those of `y` are kept, as outside."""
-    if not held(x) or not held(y):
-        not_held()
+    lengths(x), lengths(y)
     if x._lead == 1:
         return convert(y, type(x))
     options: dict[str, Any] = {"side": x.side} if type(x) is Masked else {}
     if type(y) is type(x):
         options = {**options, "fill": 0}  # else what is in the padding could stay
-    width = width_of(x) if y._structure is x._structure else torch.sym_max(width_of(x), size(y, "room"))
+    width = size(x, "width")
+    width = width if y._structure is x._structure else torch.sym_max(width, size(y, "room"))
     return call("convert", y, type(x), width=width, **options)
-
-
-def expand(x: Traced, like: Traced, **options: Traced) -> Any:
-    """`seqformats.expand`; rows of an array over a batch are as many as the batch has items."""
-    if isinstance(x, torch.Tensor) and held(like) and not options:
-        return call("expand_as", x, convert(like, Ragged)).data
-    return call("expand", x, like, **options)
 
 
 def index(x: Traced, where: Traced) -> Any:
@@ -168,7 +144,7 @@ def index(x: Traced, where: Traced) -> Any:
 def astype(x: Traced, dtype: Traced) -> Any:
     """`seqformats.astype`, which casts padding too."""
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not held(x) or not isinstance(found, torch.dtype):
+    if lengths(x) is not None and not isinstance(found, torch.dtype):
         no_option()
     return x if found is x.data.dtype else over(x, x.data.to(found))
 
@@ -182,26 +158,21 @@ def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: st
     return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
 
 
-# --- item by item -----------------------------------------------------------------------------------------------------
-
-
 def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
     """A function of single items, of batches, numbers and arrays; rows alone, never what is padding."""
     batches = [x for x in operands if isinstance(x, Encoding)]
-    first = batches[0]
-    for x in batches:
-        if not held(x):
-            not_held()
+    [lengths(x) for x in batches]  # or the graph ends
+    first, axes = batches[0], max([x.data.dim() - x._lead for x in batches])
     plain = first._lead == 1 and all(type(x) is type(first) and x._structure is first._structure for x in batches)
-    rows = first if plain else convert(first, Ragged)
-    axes = max([x.data.dim() - x._lead for x in batches])
+    To = type(first) if plain else Ragged
+    rows = convert(first, To)
     arrays = []
     for x in operands:
         if isinstance(x, Encoding):
             if x._structure is not first._structure:  # which checks that the lengths are the same
                 there = torch.ones(rows.data.shape[0], dtype=torch.bool, device=rows.data.device)
                 x = call("where", over(rows, there), x, x)
-            data = (x if plain else convert(x, Ragged)).data
+            data = convert(x, To).data
             x = data.reshape(data.shape[0], *[1] * (axes + 1 - data.dim()), *data.shape[1:])
         elif not isinstance(x, (bool, int, float, complex)) and not (isinstance(x, torch.Tensor) and x.dim() <= axes):
             no_operand()
@@ -211,18 +182,16 @@ def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
 
 def product(x: Traced, y: Traced) -> Any:
     """``x @ y``, of a batch and a matrix or vector."""
-    right = isinstance(x, Encoding)  # stands the matrix to the right?
-    batch, matrix = (x, y) if right else (y, x)
+    batch, matrix = (x, y) if isinstance(x, Encoding) else (y, x)
     item = batch.data.shape[batch._lead :]
     if not isinstance(matrix, torch.Tensor) or not 1 <= matrix.dim() <= 2 or len(item) == 0:
         no_operand()
-    right = right or (len(item) == 1 and matrix.dim() == 1)
-    vectors = right or len(item) == 1
-    if matrix.shape[0 if right else -1] != item[-1 if vectors else -2]:
+    if len(item) == 1 and batch is y and matrix.dim() == 2:
+        matrix = matrix.T  # W v is v W.T
+    right = batch is x or len(item) == 1
+    if matrix.shape[0 if right else -1] != item[-1 if right else -2]:
         no_operand()
-    if vectors:
-        matrix = matrix if right else matrix.T
-    return elementwise(lambda data: data @ matrix if vectors else matrix @ data, batch)
+    return elementwise(lambda data: data @ matrix if right else matrix @ data, batch)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -243,9 +212,6 @@ def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = ()
     return product(*args)
 
 
-# --- wrappers ---------------------------------------------------------------------------------------------------------
-
-
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
     """Call a wrapped function; see `wrapping.wrapper`."""
     options = {**wrapper.options, "backprop": True} if wrapper.backprop else wrapper.options
@@ -260,24 +226,21 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
     if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
         no_wrapper()
     first = given[0]
-    for x in given:
-        if not held(x):
-            not_held()
-        if (To is Padded or To is Packed) and x._structure is not first._structure:
-            no_wrapper()
+    others = [x for x in given if lengths(x) is not None and x._structure is not first._structure]
+    if others and (To is Padded or To is Packed):
+        no_wrapper()
     alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
     shown = [x if alone else convert(x, To, **options) for x in given]
     rest = iter([x.data if bare else x for x in shown])
     placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
     y = fn(*placed, **{name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()})
-    several = isinstance(y, tuple)
-    z = y[0] if several else y
+    z = y[0] if isinstance(y, tuple) else y
     if isinstance(z, torch.Tensor):
         if z.shape[: shown[0]._lead] != shown[0].data.shape[: shown[0]._lead]:
             no_wrapper()
         z = over(shown[0], z)
     z = z if z is first else convert_like(z, first)
-    return (z, *y[1:]) if several else z
+    return (z, *y[1:]) if isinstance(y, tuple) else z
 
 
 def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
@@ -287,16 +250,19 @@ def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
         def decorate(fn: Traced) -> Any:
             return lambda *args, **kwargs: wrapping(To, bare, options, fn, args, kwargs)
 
-        return decorate if fn is None else decorate(fn)
+        return decorate(fn) if fn else decorate
 
     return version
 
 
-VERSIONS: dict[str, Callable[..., Any]] = {
+PUBLIC: dict[str, Callable[..., Any]] = {
     name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
 }
-VERSIONS |= {"astype": astype, "convert": convert, "convert_like": convert_like, "expand": expand}
-VERSIONS |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
-VERSIONS |= {"where": lambda mask, a, b: elementwise(torch.where, mask, a, b)}
-VERSIONS |= {f"with_{kind.lower()}": with_kind(ops.KINDS[kind]) for kind in ops.KINDS}
-VERSIONS["with_array"] = with_kind(Ragged, bare=True)
+PUBLIC |= {"astype": astype, "convert": convert, "convert_like": convert_like}
+PUBLIC |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
+PUBLIC |= {f"with_{kind.lower()}": with_kind(ops.KINDS[kind]) for kind in ops.KINDS}
+PUBLIC["with_array"] = with_kind(Ragged, bare=True)
+VERSIONS = {ops.function(name): version for name, version in PUBLIC.items()}
+VERSIONS |= {Wrapper.call: call_wrapped, map_one: elementwise, map_two: elementwise, Arithmetic.astype: astype}
+VERSIONS |= {Encoding.__getitem__: index, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
+VERSIONS[vars(Masked)["mask"].fget] = PUBLIC["mask"]

@@ -20,6 +20,18 @@ ENDS = (
     "seqformats ends the graph here: {}. Conversions, reductions, attention, losses and what docs/models.md lists go "
     "into one; without fullgraph=True the graph ends and goes on behind this"
 )
+ENTRANCE = """
+def scope({names}):
+ def enter(*args, outside, **options):
+  try: return outside(*args, **options)
+  except BaseException: raise
+  {names}
+ return enter
+"""
+"""Code that takes the place of that of a function, which keeps as many variables of a scope around it as it has.
+
+Within ``try`` no graph can end, so that the compiler leaves this too alone where a graph would begin with it.
+"""
 
 
 def refuse(why: str) -> Callable[[], Any]:
@@ -28,29 +40,9 @@ def refuse(why: str) -> Callable[[], Any]:
     return stop
 
 
-def enter(*args: Any, outside: Callable[..., Any], **options: Any) -> Any:
-    """Call a function outside of graphs; its code takes the place of that of the function.
-
-    Within ``try`` no graph can end, so that the compiler leaves this too alone where a graph would begin with it.
-    """
-    try:
-        return outside(*args, **options)
-    except BaseException:
-        raise
-
-
 @functools.cache
 def _entrance(free: int) -> types.CodeType:
-    """Compile `enter` with so many variables of a scope around it, since a function keeps as many as it has.
-
-    ``enter.__code__.replace(co_freevars=...)`` would not do: who reads the locals of such a frame ends the process.
-    """
-    if not free:
-        return enter.__code__
-    names = ", ".join([f"name_{k}" for k in range(free)])
-    body = "try: return outside(*args, **options)\n  except BaseException: raise"
-    text = f"def around({names}):\n def enter(*args, outside, **options):\n  {body}\n  {names}\n return enter"
-    made = compile(text, __file__, "exec")
+    made = compile(ENTRANCE.format(names=", ".join([f"name_{k}" for k in range(free)])), __file__, "exec")
     for _ in range(2):  # of the module, of the scope, of the function
         made = next(part for part in made.co_consts if isinstance(part, types.CodeType))
     return made
@@ -58,35 +50,21 @@ def _entrance(free: int) -> types.CodeType:
 
 def leave_alone(
     function: Any, version: Callable[..., Any] | None = None, after: Callable[[Any], Any] | None = None
-) -> None:
+) -> Any:
     """Let the compiler leave a function alone, or read `version` in its place; what it gives goes through `after`."""
     code = function.__code__
-    if code.co_name == enter.__name__:
-        return
-    copy: Any = functools.update_wrapper(
-        types.FunctionType(code, function.__globals__, "", function.__defaults__, function.__closure__), function
-    )
+    if code.co_name == "enter":
+        return function
+    copy: Any = types.FunctionType(code, function.__globals__, "", function.__defaults__, function.__closure__)
+    functools.update_wrapper(copy, function).__dict__ = dict(vars(function))
     copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__dict__ = dict(vars(function))
     work = copy if after is None else functools.wraps(copy)(lambda *args, **options: after(copy(*args, **options)))
     outside = torch.compiler.disable(work, reason=ENDS.format(f"{function.__qualname__}(...)"))
     function.__wrapped__ = copy  # its signature, for who asks
-    function.__code__ = _entrance(len(code.co_freevars))
-    function.__defaults__ = None
+    function.__code__, function.__defaults__ = _entrance(len(code.co_freevars)), None
     function.__kwdefaults__ = {"outside": outside}
     if version is not None:
         torch.compiler.substitute_in_graph(outside, skip_signature_check=True)(version)
-
-
-def with_pullback(found: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Give what `vjp` gives with a pullback that the compiler leaves alone too."""
-    y, pull = found
-    return y, torch.compiler.disable(pull) if inspect.isfunction(pull) else pull
-
-
-def left_alone(function: Any) -> Any:
-    """An operation that a caller makes, which the compiler leaves alone too."""
-    leave_alone(function)
     return function
 
 
