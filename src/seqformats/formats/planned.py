@@ -14,6 +14,11 @@ MOST_CALLS = 64
 """Calls of which a structure has plans, or notes."""
 
 
+def is_on_gpu(x: Any) -> bool:
+    """Tell whether calls over an encoding may have plans: its items are one array on a GPU."""
+    return x._planned and type(x.data) is not np.ndarray and library_of(x.data).kind(x.data) == "cuda"
+
+
 def follow(x: Any, key: object) -> Any:
     """Follow the plan of a call on the items of `x` alone, which `by_plan` has made with this key.
 

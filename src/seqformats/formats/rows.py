@@ -13,7 +13,7 @@ from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
-from .planned import by_plan
+from .planned import by_plan, is_on_gpu
 from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -97,7 +97,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     target: Any = kind
     given: Any = x
     is_planned = planning and type(fill) is int and not isinstance(x, tuple)
-    if is_planned and given._planned and not target.keeps_levels and type(given.data) is not np.ndarray:
+    if is_planned and not target.keeps_levels and is_on_gpu(given):
         data = by_plan(given, (given.data,), (kind, form, fill), _moved_of, given, target, form, fill)
         moved: E = target._freeze(data, given._structure, *form)
         return moved
