@@ -59,7 +59,7 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
         "softmax": lambda: sf.softmax(ragged),
     }
     if not quick:
-        padded, masked = sf.convert(ragged, sf.Padded), sf.convert(ragged, sf.Masked)
+        rows, padded, masked = x[: len(LENGTHS)], sf.convert(ragged, sf.Padded), sf.convert(ragged, sf.Masked)
         heads = sf.Ragged(x.reshape(sum(LENGTHS), 2, WIDTH // 2), LENGTHS)
         found |= {
             "Ragged -> Padded": lambda: sf.convert(ragged, sf.Padded),
@@ -75,7 +75,7 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
             "shift": lambda: sf.shift(ragged, 1),
             "window": lambda: sf.window(ragged, 1, 1),
             "sort": lambda: sf.sort(ragged),
-            "expand_as": lambda: sf.expand_as(x[: len(LENGTHS)], ragged),
+            "expand_as": lambda: sf.expand_as(rows, ragged),
             "topk of 4": lambda: sf.topk(ragged, 4),
             "attention": lambda: sf.attention(heads, heads, heads),
             "repeat": lambda: sf.repeat(ragged, 2),

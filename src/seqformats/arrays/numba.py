@@ -5,13 +5,14 @@ Numba's default stream.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import DEVICE, DTYPE, quote
 from ..kernels.parts.compiler import gpu, need, simulated
+from ..launch.driver import driver
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .known import to_host
@@ -46,7 +47,10 @@ class NumbaDevice(Library):
         return bool(x.is_c_contiguous())
 
     def empty(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return watch.took(allocate(shape, dtype, index_of(like)), zeros=False)
+        return watch.took(_beside(like, shape, np.dtype(dtype)), zeros=False)
+
+    def maker(self, shape: Shape, dtype: DType) -> Callable[[DeviceArray], DeviceArray]:
+        return functools.partial(_beside, shape=shape, dtype=dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
         return watch.took(allocate(shape, dtype, index_of(like), zeros=True), zeros=True)
@@ -184,6 +188,30 @@ def allocate(shape: Shape, dtype: DType, index: int, zeros: bool = False) -> Dev
         return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
 
 
+def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
+    """A new array on the device of another, undefined.
+
+    Where that device is current, Numba need not make it so, which takes it twice as long as to find memory.
+    """
+    step = dtype.itemsize
+    if simulated or not step or 0 in shape:
+        return allocate(shape, dtype, index_of(like))
+    context = like.gpu_data.context
+    if driver().current() != context.device.id:
+        return allocate(shape, dtype, context.device.id)
+    strides = []
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return _plain()(shape, strides[::-1], dtype, 0, context.memalloc(step))
+
+
+@functools.cache
+def _plain() -> Any:
+    """Keep the type of arrays that own their memory."""
+    return type(gpu.device_array(0, np.uint8))
+
+
 def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
     """A new array without items, whose rows are apart, on the current device.
 
@@ -198,7 +226,7 @@ def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
 @functools.cache
 def _nothing() -> Any:
     """Keep the type of such an array for its slices and other shapes."""
-    plain: Any = type(gpu.device_array(0, np.uint8))
+    plain: Any = _plain()
 
     class Nothing(plain):  # type: ignore[misc]
         def __getitem__(self, index: Any) -> DeviceArray:

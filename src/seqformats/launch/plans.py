@@ -35,6 +35,8 @@ _EMPTY, _ZEROS, _CAST = range(3)
 
 Result = Array | tuple[Array, ...]
 Step = tuple[Any, Any, Any, Any, Any]
+Part = tuple[int, Any, Any]
+"""Which array is a part of the result, and its shape and dtype where it is seen in others."""
 
 
 planning.append(None)
@@ -51,12 +53,12 @@ class CallPlan:
     Arrays are known by their number: first those that come in, then those that steps make, in their order.
     """
 
-    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+    def __init__(self, recorder: Recorder, result: list[Part], single: bool) -> None:
         place: Place = recorder.place
         self.library, self._driver, self._index = recorder.library, place.driver, place.index
         self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
-        self._steps, self._parts = recorder.steps, recorder.parts
-        self._result, self._single = result, single
+        self._steps, self._result = _made_as_shown(recorder.steps, result, len(recorder.inputs), recorder.library)
+        self._parts, self._single = recorder.parts, single
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
         self._lanes: set[tuple[int, int]] = set()
         self._quiet: set[tuple[int, int]] = set()
@@ -131,13 +133,13 @@ class CallPlan:
 class OneKernel(CallPlan):
     """The usual plan: one array comes in, and one kernel makes another of it."""
 
-    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+    def __init__(self, recorder: Recorder, result: list[Part], single: bool) -> None:
         super().__init__(recorder, result, single)
         ((self._shape, self._dtype, self._bits),) = self._given
-        (_, shape, dtype, self._bits_out, _), (code, grid, block, self._words, places) = self._steps
+        (_, self._make, _, self._bits_out, _), (code, grid, block, self._words, places) = self._steps
         (self._read, *read), (self._written, *written) = [[place for place, k, _ in places if k == n] for n in range(2)]
         self._others = [(place, n) for n, more in enumerate((read, written)) for place in more]
-        self._make, self._current = recorder.library.maker(shape, dtype), recorder.place.driver.current
+        self._current = recorder.place.driver.current
         self._lane, self._ready, self._address = (
             recorder.library.lane,
             recorder.library.ready,
@@ -147,10 +149,10 @@ class OneKernel(CallPlan):
         self._error = functools.partial(code.error, grid=grid, block=block)
 
     @staticmethod
-    def suits(recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> bool:
+    def suits(recorder: Recorder, result: list[Part], single: bool) -> bool:
         """Tell whether a call is one."""
         steps = recorder.steps
-        if not single or result != [(1, None, None)] or len(recorder.inputs) != 1 or len(steps) != 2:
+        if not single or result[0][0] != 1 or len(recorder.inputs) != 1 or len(steps) != 2:
             return False
         if steps[0][0] != _EMPTY or type(steps[1][0]) is not Code:  # as in the simulator
             return False
@@ -187,11 +189,38 @@ class OneKernel(CallPlan):
         return out
 
 
+def _made_as_shown(
+    steps: list[Step], result: list[Part], inputs: int, library: Library
+) -> tuple[list[Step], list[Part]]:
+    """The steps of a plan, which take memory in the shape and dtype in which the result shows it.
+
+    Kernels read and write by addresses alone, so an array has any shape for them, but where it is cast.
+    """
+    steps, result = [*steps], [*result]
+    numbers = [k for k, step in enumerate(steps) if step[4] is None]
+    cast = {step[1] for step in steps if step[0] == _CAST and step[4] is None}
+    shown = [number for number, _, _ in result]
+    for k, (number, shape, dtype) in enumerate(result):
+        if number < inputs or number in cast or shown.count(number) > 1:
+            continue
+        place = numbers[number - inputs]
+        what, one, two, bits, _ = steps[place]
+        if what != _CAST:
+            steps[place] = what, one if shape is None else shape, two if dtype is None else dtype, bits, None
+            result[k] = number, None, None
+    for place in numbers:
+        what, one, two, bits, _ = steps[place]
+        if what == _EMPTY:
+            steps[place] = what, library.maker(one, two), two, bits, None
+    return steps, result
+
+
 def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
-    """Memory of a shape, or another array in another dtype."""
-    if what == _CAST:
-        return library.astype(arrays[one], dtype)
-    return (library.empty if what == _EMPTY else library.zeros)(one, dtype, like)
+    """Memory, or another array in another dtype."""
+    if what == _EMPTY:
+        made: Array = one(like)
+        return made
+    return library.astype(arrays[one], dtype) if what == _CAST else library.zeros(one, dtype, like)
 
 
 def _viewed(x: Array, shape: Any, dtype: Any) -> Array:
@@ -268,8 +297,8 @@ class Recorder:
         kind = OneKernel if OneKernel.suits(self, result, single) else CallPlan  # type: ignore[arg-type]
         return kind(self, result, single)  # type: ignore[arg-type]
 
-    def _part(self, x: Array) -> tuple[int, Any, Any] | None:
-        """Find a part of the result: an array of the call, and its shape and dtype where it is seen in others."""
+    def _part(self, x: Array) -> Part | None:
+        """Find a part of the result."""
         for number, y in enumerate(self._arrays):
             if x is y:
                 return number, None, None
