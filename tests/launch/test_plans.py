@@ -109,6 +109,20 @@ def test_results_are_those_without_a_plan(gpu, call, dtype, followed):
         assert followed or From in (sf.List, sf.LoD) or call is MOVES.get(From.__name__)
 
 
+@on_each_library
+def test_arrays_that_were_one_may_be_several_later(gpu, followed):
+    """Also the other way round, and where they have a part in common."""
+    q, k, v = (batch(start=start) for start in (0, 5, 20))
+    shared = gpu.up(np.arange(12, dtype=np.float32).reshape(6, 2))
+    one, two, three = gpu.up(q), gpu.up(k), gpu.up(v)._with_data(gpu.up(v.data))
+    two, three = one._with_data(two.data), one._with_data(three.data)
+    over = [one._with_data(shared[begin : begin + 4]) for begin in range(3)]
+    for given in [(one, one, one)] * 4 + [(one, two, three)] * 4 + [(one, one, two), (one, one, one), over, over, over]:
+        truth = sf.attention(*[gpu.down(x) for x in given])
+        np.testing.assert_allclose(gpu.down(sf.attention(*given)).data, truth.data, rtol=1e-5)
+    assert followed
+
+
 # --- when they are followed, beside a driver that notes what it is asked ---
 
 

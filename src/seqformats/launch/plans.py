@@ -58,7 +58,7 @@ class CallPlan:
         self.library, self._driver, self._index = recorder.library, place.driver, place.index
         self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
         self._steps, self._result = _made_as_shown(recorder.steps, result, len(recorder.inputs), recorder.library)
-        self._parts, self._single = recorder.parts, single
+        self._parts, self._single, self._same = recorder.parts, single, recorder.same
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
         self._lanes: set[tuple[int, int]] = set()
         self._quiet: set[tuple[int, int]] = set()
@@ -67,7 +67,7 @@ class CallPlan:
 
     @property
     def is_void(self) -> bool:
-        """Tell whether a kernel has been registered since."""
+        """Tell whether a kernel has been registered since, or it was of arrays that are one no more."""
         return self._epoch != epoch[0]
 
     def follow(self, inputs: tuple[Array, ...]) -> Any:
@@ -84,6 +84,10 @@ class CallPlan:
             if not address or address & _ALIGNED != bits or library.index(x) != self._index:
                 return None
             addresses.append(address)
+        for one, other in self._same:
+            if addresses[one] != addresses[other]:
+                self._epoch = -1  # the next one is of arrays apart, which serves both
+                return None
         if lane not in self._lanes and not self._met(like, lane):
             return None
         arrays = [*inputs]
@@ -242,6 +246,18 @@ class Recorder:
         self._arrays: list[Array] = []  # all, so that memory which is given back does not come again
         self._ranges: list[tuple[int, int]] = []
         self.bits = [self._add(x) for x in inputs]
+        self.same = self._find_same()
+
+    def _find_same(self) -> list[tuple[int, int]]:
+        """Pairs of inputs that are the same memory, of which nobody can tell which one a kernel was given."""
+        same = []
+        for k, (begin, end) in enumerate(self._ranges):
+            for j, (first, last) in enumerate(self._ranges[:k]):
+                if (begin, end) == (first, last):
+                    same.append((j, k))
+                elif begin < last and first < end:
+                    self.not_now = True
+        return same
 
     def _add(self, x: Array) -> int:
         begin = self.library.address(x)
