@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import seqformats as sf
-import seqformats.launch.plans  # noqa: F401  as in a process that has used a GPU, whichever tests ran before
+import seqformats.launch.plans  # as in a process that has used a GPU, whichever tests ran before
 
 torch = pytest.importorskip("torch")
 

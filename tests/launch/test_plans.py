@@ -12,6 +12,7 @@ import pytest
 import strategies
 from elsewhere import There
 from libraries import on_each_library
+from of_ptx import machine
 from stand_in import stand_in
 
 import seqformats as sf
@@ -121,6 +122,38 @@ def test_arrays_that_were_one_may_be_several_later(gpu, followed):
         truth = sf.attention(*[gpu.down(x) for x in given])
         np.testing.assert_allclose(gpu.down(sf.attention(*given)).data, truth.data, rtol=1e-5)
     assert followed
+
+
+JOINS = {
+    "concat": lambda x, y: sf.concat([x, y, x]),
+    "interleave": lambda x, y: sf.interleave([x, y]),
+    "concat of Masked": lambda x, y: sf.concat([sf.convert(x, sf.Masked), y]),
+    "repeat": lambda x, y: sf.concat([sf.repeat(x[[1, 0]], [0, 2]), sf.repeat(y, 2)[:2]]),
+}
+
+
+@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
+def test_addresses_that_kernels_read_are_those_of_each_call(monkeypatch, followed, join):
+    """On the machine that runs what is compiled, since the simulator has no kernel that writes words."""
+    with machine(monkeypatch) as gpu:
+        lengths = sf.Ragged(np.zeros(4), [3, 1]), sf.Ragged(np.zeros(5), [0, 5])
+        there = [gpu.up(x) for x in lengths]
+        for start in range(6):
+            x, y = (z._with_data(np.arange(len(z.data) * 2, dtype=np.float32).reshape(-1, 2) + start) for z in lengths)
+            found = join(*[z._with_data(gpu.up(w.data)) for z, w in zip(there, (x, y), strict=True)])
+            oracle.assert_layout(gpu.down(found), join(x, y))
+        assert followed
+
+
+def test_addresses_of_the_arrays_of_a_list_are_those_of_each_call(monkeypatch, followed):
+    with machine(monkeypatch) as gpu:
+        like = sf.List([np.zeros((n, 2), np.float32) for n in (2, 1, 3)])
+        there = gpu.up(like)
+        for start in range(6):
+            x = like._with([item + start for item in like.items])
+            found = sf.convert(there._with([gpu.up(item) for item in x.items]), sf.Masked)
+            oracle.assert_layout(gpu.down(found), sf.convert(x, sf.Masked))
+        assert followed
 
 
 # --- when they are followed, beside a driver that notes what it is asked ---

@@ -15,23 +15,27 @@ that meets them for the first time waits for them as in any call, see `resident`
 
 from __future__ import annotations
 
+import array
 import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..arrays.library import Array, Library, size_of, watch
 from ..limits import NO_ROOM
 from .driver import DEFAULT_STREAMS, Code, room
 from .kernel import Note, Sequences, epoch, planning
 from .resident import WAITS, Place, Sent
+from .written import SMALL
 
 if TYPE_CHECKING:
     from .grids import Triple
 
 _MOST_STREAMS = 16
 _ALIGNED = 15  # the bits of an address that decide how kernels read
-_EMPTY, _ZEROS, _CAST = range(3)
+_EMPTY, _ZEROS, _CAST, _TABLE = range(4)
 
 Result = Array | tuple[Array, ...]
 Step = tuple[Any, Any, Any, Any, Any]
@@ -105,6 +109,8 @@ class CallPlan:
             address = library.address(x)
             if address & _ALIGNED != three:
                 return None
+            if type(two) is _Table:
+                two.write(addresses, address, stream)
             arrays.append(x)
             addresses.append(address)
         made = [_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result]
@@ -214,9 +220,29 @@ def _made_as_shown(
             result[k] = number, None, None
     for place in numbers:
         what, one, two, bits, _ = steps[place]
-        if what == _EMPTY:
-            steps[place] = what, library.maker(one, two), two, bits, None
+        if what in (_EMPTY, _TABLE):
+            dtype, table = two if what == _TABLE else (two, None)
+            steps[place] = _EMPTY, library.maker(one, dtype), table, bits, None
     return steps, result
+
+
+class _Table:
+    """Words of the host that a kernel reads, written in each call: among them are addresses of its arrays.
+
+    `places` are those of the addresses, each with the number of the array and how far behind its begin that is.
+    """
+
+    __slots__ = ("_code", "_places", "_words")
+
+    def __init__(self, code: Code, words: list[int], places: list[tuple[int, int, int]]) -> None:
+        self._code, self._words, self._places = code, words, places
+
+    def write(self, addresses: list[int], begin: int, stream: int) -> None:
+        """Start the kernel that writes them to memory that begins there."""
+        words = array.array("q", self._words)
+        for place, number, offset in self._places:
+            words[place] = addresses[number] + offset
+        self._code.start_with(len(words), stream, begin, words.tobytes())
 
 
 def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
@@ -245,6 +271,7 @@ class Recorder:
         self.never = self.not_now = False
         self._arrays: list[Array] = []  # all, so that memory which is given back does not come again
         self._ranges: list[tuple[int, int]] = []
+        self._written: list[tuple[Array, Array, Code]] = []  # memory, the words of the host in it, and what wrote them
         self.bits = [self._add(x) for x in inputs]
         self.same = self._find_same()
 
@@ -265,9 +292,8 @@ class Recorder:
         self._ranges.append((begin, begin + size_of(x.shape) * self.library.itemsize(x.dtype)))
         return begin & _ALIGNED
 
-    def _find(self, x: Array) -> tuple[int, int]:
-        """The number of the array in whose memory `x` begins, and where in it; -1 where it is in none."""
-        address = self.library.address(x)
+    def _find(self, address: int) -> tuple[int, int]:
+        """The number of the array in whose memory an address is, and where in it; -1 where it is in none."""
         for number in reversed(range(len(self._ranges))):
             begin, end = self._ranges[number]
             if begin <= address < end:
@@ -280,7 +306,7 @@ class Recorder:
 
     def cast(self, x: Array, made: Array) -> None:
         """Note an array in another dtype."""
-        number, offset = self._find(x)
+        number, offset = self._find(self.library.address(x))
         like = self._arrays[number]
         if number < 0 or offset or like.shape != x.shape or like.dtype != x.dtype:
             self.never = True
@@ -292,17 +318,45 @@ class Recorder:
         grid, block, words = launched
         if place.captured:
             self.not_now = True
-        if call.by_address or (self.place is not None and self.place.index != place.index):
-            self.never = True
+        self.never |= self.place is not None and self.place.index != place.index
         self.place = place
-        self.parts += [part for part in call.parts if part not in self.parts]
-        places = []
+        places, kept = [], call.parts
+        if call.table is not None:
+            begin, end, kept = self._add_table(call)
+            number = len(self._arrays) - 1
+            places = [(position, number, word - begin) for position, word in enumerate(words) if begin <= word < end]
         for position, x in call.arrays:
             if size_of(x.shape):
-                number, offset = self._find(x)
+                number, offset = self._find(self.library.address(x))
                 self.never |= number < 0
                 places.append((position, number, offset))
+        self.parts += [part for part in kept if part not in self.parts]
         self.steps.append((code, grid, block, [*words], places))
+
+    def wrote(self, packed: Array, code: Code, buffer: Array) -> None:
+        """Note memory to which a kernel has written words of the host."""
+        self._written.append((buffer, packed, code))
+
+    def _add_table(self, call: Any) -> tuple[int, int, list[Sent]]:
+        """Note the words of the host that were written for a call, some of which are addresses.
+
+        Where they begin and end, and what else the kernel reads.
+        """
+        first, kept = call.begin_of_table(), call.parts
+        for buffer, packed, code in self._written:
+            begin = self.library.address(buffer)
+            if begin <= first < begin + packed.size <= begin + SMALL and not call.keeps(buffer):
+                words = packed.view(np.int64).tolist()
+                places = [(k, *self._find(word)) for k, word in enumerate(words)]
+                places = [place for place in places if place[1] >= 0]
+                found = {place for place, _, _ in places}
+                table = range((first - begin) // 8, (first - begin) // 8 + call.table.size)
+                self.never |= any(words[k] and k not in found for k in table)
+                made = buffer.dtype, _Table(code, words, places)
+                self.steps.append((_TABLE, buffer.shape, made, self._add(buffer), None))
+                return begin, begin + packed.size, [part for part in kept if part.buffer is not buffer]
+        self.not_now = True
+        return 0, 0, kept
 
     def plan(self, made: Any) -> CallPlan | None:
         """The plan of the call that has made this; None where there can be none."""
@@ -318,7 +372,7 @@ class Recorder:
         for number, y in enumerate(self._arrays):
             if x is y:
                 return number, None, None
-        number, offset = self._find(x)
+        number, offset = self._find(self.library.address(x))
         if number < 0 or offset or self._ranges[number][1] - self._ranges[number][0] != self._bytes(x):
             return None
         y = self._arrays[number]
