@@ -41,10 +41,15 @@ OTHERS = {
     "topk": lambda x: tuple(sf.topk(x, 2)),
     "expand_as": lambda x: sf.expand_as(sf.reduce_first(x), x),
     "gradient of softmax": lambda x: sf.vjp(sf.softmax, x)[1](x),
+    "gradient of topk": lambda x: sf.vjp(sf.topk, x, 2)[1](tuple(sf.topk(x, 2))[0]),
+    "gradient of shift": lambda x: sf.vjp(sf.shift, x, 1)[1](x),
+    "gradient of repeat": lambda x: sf.vjp(sf.repeat, x, 2)[1](sf.repeat(x, 2)),
+    "gradient of concat": lambda x: sf.vjp(sf.concat, [x, x])[1](sf.concat([x, x])),
+    "gradient of attention": lambda x: sf.vjp(sf.attention, x, x, x)[1](x),
     "gradient of a maximum": lambda x: sf.vjp(sf.reduce_max, x)[1](sf.reduce_min(x)),
     "attention": lambda x: sf.attention(x, x, x, causal=True),
 }
-FLOATS = ("gradient of softmax", "gradient of a maximum", "attention")
+FLOATS = (*(name for name in OTHERS if name.startswith("gradient")), "attention")
 CALLS = REDUCE | MOVES | OTHERS
 each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 

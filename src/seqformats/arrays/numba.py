@@ -82,11 +82,25 @@ class NumbaDevice(Library):
     def to_numpy(self, x: DeviceArray) -> Array:
         if size_of(x.shape) == 0 or x.dtype.itemsize == 0:
             return np.empty(x.shape, x.dtype)
+        if not simulated and x.is_c_contiguous():
+            return self._copy_to_host(x, x.shape)
         with gpu.gpus[index_of(x)]:  # which waits for it
             if not x.is_c_contiguous():
                 return np.ascontiguousarray(x.copy_to_host())
             host: Array = x.reshape(-1).view(_BYTE).copy_to_host().view(x.dtype).reshape(tuple(x.shape))
             return host
+
+    def first_to_numpy(self, x: DeviceArray, rows: int) -> Array:
+        if simulated or not (rows and x.is_c_contiguous()):
+            return super().first_to_numpy(x, rows)
+        return self._copy_to_host(x, (rows, *x.shape[1:]))
+
+    def _copy_to_host(self, x: DeviceArray, shape: Shape) -> Array:
+        """What an array begins with; the driver waits for what writes it, as for all in the default stream."""
+        host, found = np.empty(shape, x.dtype), driver()
+        with found.on(index_of(x)):
+            found.check(found.MemcpyDtoH(NUMPY.address(host), self.address(x), host.nbytes), "a copy to the host")
+        return host
 
     def taken(self, x: Array, source: Library) -> DeviceArray:
         return from_host(source.to_numpy(x), at("cuda")) if source.kind(x) == "cpu" else foreign(x)

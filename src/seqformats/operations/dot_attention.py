@@ -255,17 +255,22 @@ def _limits(window: object) -> tuple[int, int]:
 
 def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
     """The dtype of three batches; an error where they do not fit each other."""
-    library, structure = library_of(q._sample()), q._structure
+    sample, structure = q._sample(), q._structure
+    library, name_of_q = library_of(sample), name_of(q)
+    device = library.device(sample)
     for what, x in (("q", q), ("k", k), ("v", v)):
-        if library_of(x._sample()) is not library or x.device != q.device:
+        if what != "q" and x is q:
+            continue
+        other = x._sample()
+        if library_of(other) is not library or library.device(other) != device:
             raise DEVICES(
                 f"{what} is on {x.device}, {library_of(x._sample()).name}; q is on {q.device}, {library.name}"
             )
-        name = name_of(x)
+        name = name_of_q if x._dtype is q._dtype else name_of(x)
         if name not in FLOATS:
             raise DTYPE(f"attention is for floats ({', '.join(FLOATS)}), but {what} has dtype {name}")
-        if name != name_of(q):
-            raise MIXED(f"{what} has dtype {name}, but q has {name_of(q)}")
+        if name != name_of_q:
+            raise MIXED(f"{what} has dtype {name}, but q has {name_of_q}")
         if x._structure.n != structure.n:
             raise COUNTS(f"{what} has {x._structure.n} sequences, but q has {structure.n}")
         outer = q._levels[:-1], x._levels[:-1]
@@ -287,4 +292,4 @@ def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
     heads, groups = heads_of(q), heads_of(k)
     if (heads % groups if groups else heads) != 0:
         raise SHAPE(f"q has {heads} heads, which {groups} heads of k and v cannot share evenly")
-    return name_of(q)
+    return name_of_q

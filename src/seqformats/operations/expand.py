@@ -16,7 +16,7 @@ from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIEN
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
-from ..formats.planned import MOST_PLACES, is_on_gpu, kept
+from ..formats.planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
@@ -284,7 +284,9 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
 
     def back(dy: Encoding) -> Any:
-        rows = sum_of_copies(rows_of(dy), copies, copied, outer)
+        given = rows_of(dy)
+        key = "copies", copies.lengths.tobytes(), given.shape, given.dtype, given.__class__
+        rows = by_plan_of(copied, (given,), key, sum_of_copies, given, copies, copied, outer)
         return restore(Ragged._freeze(rows, outer), shape)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:

@@ -160,13 +160,13 @@ class Joint:
         return lambda dy: linear(lambda d: self._split(d, shapes), self.join, dy)
 
     def _split(self, dy: Encoding, shapes: Sequence[Any]) -> tuple[Any, ...]:
-        rows, whole = rows_of(dy), self.whole
-        out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)  # part after part
+        rows = rows_of(dy)
         ends = np.cumsum([0, *self.sizes()])
-        row = math.prod(self.item) * rows.dtype.itemsize
-        if row and whole.rows:
-            args = (ends[:-1], np.ones(len(shapes), np.int64), self.cum, self.cum, whole.offsets, 0)
-            self.kernel.start(self.library, (rows,), (out,), args, row, whole)
+        if self.on_gpu:
+            key = "split", self.kernel, rows.shape, rows.dtype, rows.__class__
+            out = by_plan_of(self.whole, (rows,), key, self._parts_of, rows, ends)
+        else:
+            out = self._parts_of(rows, ends)
         found: list[Any] = []
         for shape, structure, (begin, end) in zip(shapes, self.structures, pairwise(ends.tolist()), strict=True):
             if structure is not None:
@@ -174,6 +174,15 @@ class Joint:
             else:
                 found.append(None if isinstance(shape, _Constant) else _sum_of(out[begin:end], tuple(shape.shape)))
         return tuple(found)
+
+    def _parts_of(self, rows: Array, ends: Array) -> Array:
+        """The rows part after part."""
+        out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)
+        row = math.prod(self.item) * rows.dtype.itemsize
+        if row and self.whole.rows:
+            args = (ends[:-1], np.ones(ends.size - 1, np.int64), self.cum, self.cum, self.whole.offsets, 0)
+            self.kernel.start(self.library, (rows,), (out,), args, row, self.whole)
+        return out
 
     def label(self, labels: Array, like: Encoding) -> Any:
         """An encoding of the same lengths whose items say from which part they are: ``labels[k]``."""
