@@ -53,7 +53,14 @@ class NumbaDevice(Library):
         return functools.partial(_beside, shape=shape, dtype=dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return watch.took(allocate(shape, dtype, index_of(like), zeros=True), zeros=True)
+        if simulated:
+            return watch.took(gpu.to_device(np.zeros(shape, dtype)), zeros=True)
+        made = _beside(like, shape, np.dtype(dtype))
+        if made.size and made.dtype.itemsize:
+            found = driver()
+            with found.on(index_of(made)):
+                found.check(found.MemsetD8Async(self.address(made), 0, made.alloc_size, 0), "zeros on the device")
+        return watch.took(made, zeros=True)
 
     def address(self, x: DeviceArray) -> int:
         return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
@@ -188,18 +195,13 @@ def index_of(x: DeviceArray) -> int:
     return 0 if simulated else int(x.gpu_data.context.device.id)
 
 
-def allocate(shape: Shape, dtype: DType, index: int, zeros: bool = False) -> DeviceArray:
-    """A new array, of zeros or undefined."""
+def allocate(shape: Shape, dtype: DType, index: int) -> DeviceArray:
+    """A new array, undefined."""
     shape = tuple(map(int, shape))
     with gpu.gpus[index]:
-        if not simulated:
-            if 0 in shape:
-                return _of_nothing(shape, np.dtype(dtype))
-            array = gpu.device_array(shape, dtype)
-            if zeros and array.size:
-                array.gpu_data.memset(0, stream=gpu.default_stream())
-            return array
-        return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
+        if 0 in shape and not simulated:
+            return _of_nothing(shape, np.dtype(dtype))
+        return gpu.device_array(shape, dtype)
 
 
 def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
@@ -216,7 +218,7 @@ def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
     strides = []
     for size in reversed(shape):
         strides.append(step)
-        step *= size
+        step *= int(size)
     return _plain()(shape, strides[::-1], dtype, 0, context.memalloc(step))
 
 

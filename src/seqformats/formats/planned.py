@@ -21,6 +21,19 @@ MOST_PLACES = 256
 """Sequences that are chosen from a batch up to which the choice is kept, with its structure."""
 
 
+def laid_by_plan(run: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """``run(x, **options)``, a batch laid out as `x` and made of its items alone, by a plan; options are numbers."""
+    if not (planning and is_on_gpu(x)):
+        return run(x, **options)
+    key = run, *[name.tobytes() if type(name) is np.ndarray else name for name in options.values()]
+    return x._with_data(by_plan(x, (x.data,), key, _data_of, run, x, options))
+
+
+def _data_of(run: Callable[..., Any], x: Any, options: dict[str, Any]) -> Array:
+    data: Array = run(x, **options).data
+    return data
+
+
 def kept(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
     """What `make` gives, from the second call with a key on the same each time, while a structure lives.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Literal
 
@@ -13,11 +14,11 @@ from ..converters.convert import convert
 from ..converters.layouts import check_at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
-from ..formats.planned import by_plan, is_on_gpu
+from ..formats.planned import laid_by_plan
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of
-from ..launch.kernel import kernel, planning
+from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence
@@ -348,14 +349,8 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
 
 def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding, Pullback]:
     back = frozen(-by)
-    return _shift(x, by, filling), lambda dy: linear(lambda d: _shift_back(d, back), lambda d: _shift(d, by), dy)
-
-
-def _shift_back(d: Encoding, back: Array) -> Any:
-    """`_shift` of a gradient, by a plan where all sequences go as far."""
-    if back.size > 1 or not (planning and is_on_gpu(d)):
-        return _shift(d, back)
-    return d._with_data(by_plan(d, (d.data,), ("shift_back", int(back[0])), lambda: _shift(d, back).data))
+    transpose = functools.partial(laid_by_plan, _shift, by=back) if back.size == 1 else lambda d: _shift(d, back)
+    return _shift(x, by, filling), lambda dy: linear(transpose, lambda d: _shift(d, by), dy)
 
 
 def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]:
