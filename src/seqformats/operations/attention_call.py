@@ -69,6 +69,11 @@ class Choices(NamedTuple):
     seed: int = 0
 
     @property
+    def numbers(self) -> tuple[Any, ...]:
+        """All of these but the prefixes."""
+        return (*self[:4], *self[5:])
+
+    @property
     def drop(self) -> int:
         """Random numbers, of `DRAWS`, below which a weight is dropped."""
         return round(self.dropout * DRAWS)
@@ -81,7 +86,8 @@ class Choices(NamedTuple):
 
 def heads_of(x: Encoding) -> int:
     """The number of heads of an item."""
-    return int(x.item_shape[0]) if len(x.item_shape) == 2 else 1
+    item = x.item_shape
+    return int(item[0]) if len(item) == 2 else 1
 
 
 class AttentionCall:
@@ -93,8 +99,9 @@ class AttentionCall:
         self.name, self.choices = name, choices
         self.kind = "float32" if name in HALF else name
         self.heads, self.groups = heads_of(q), heads_of(k)
-        self.deep, self.wide = int(q.item_shape[-1]), int(v.item_shape[-1])
-        self.item = (*q.item_shape[:-1], self.wide)
+        item = q.item_shape
+        self.deep, self.wide = int(item[-1]), int(v.item_shape[-1])
+        self.item = (*item[:-1], self.wide)
         self.extras = [library_of(x).dtype_name(x.dtype) for x in operands[3:]]
 
     def rule(self, operands: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
@@ -118,7 +125,7 @@ class AttentionCall:
         else:
             inputs = q.data, k.data, v.data, *operands[3:]
             rest = [(x.__class__, x._shape, x._unshaped) for x in (k, v)] + [(x.shape, x.dtype) for x in operands[3:]]
-            key = "attention", self.name, choices._replace(prefixes=()), *rest  # type: ignore[arg-type]
+            key = "attention", self.name, *choices.numbers, *rest
             data, out, kept = by_plan(q, inputs, key, self._data, q, k, v, operands[3:])
         return operands[0]._with_data(data), out, kept
 
@@ -156,7 +163,7 @@ class AttentionCall:
             *made, bias, sinks = self._slopes(places, given, extras, out, kept, slopes)
         else:
             rest = [(x.__class__, x._shape, x._unshaped) for x in places[1:]]
-            key = "attend_back", self.name, choices._replace(prefixes=()), slopes.dtype, *rest  # type: ignore[arg-type]
+            key = "attend_back", self.name, *choices.numbers, slopes.dtype, *rest
             inputs = *given, out, kept, slopes
             made = by_plan(q, inputs, key, lambda: self._slopes(places, given, [], out, kept, slopes)[:3])
         found: list[Any] = [
