@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib.util
 import json
@@ -59,7 +60,8 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
         "softmax": lambda: sf.softmax(ragged),
     }
     if not quick:
-        padded, masked = sf.convert(ragged, sf.Padded), sf.convert(ragged, sf.Masked)
+        rows, parts = x[: len(LENGTHS)], [put(np.zeros((n, WIDTH), np.float32)) for n in LENGTHS]
+        padded, masked, several = sf.convert(ragged, sf.Padded), sf.convert(ragged, sf.Masked), sf.List(parts)
         heads = sf.Ragged(x.reshape(sum(LENGTHS), 2, WIDTH // 2), LENGTHS)
         found |= {
             "Ragged -> Padded": lambda: sf.convert(ragged, sf.Padded),
@@ -75,13 +77,43 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
             "shift": lambda: sf.shift(ragged, 1),
             "window": lambda: sf.window(ragged, 1, 1),
             "sort": lambda: sf.sort(ragged),
-            "expand_as": lambda: sf.expand_as(x[: len(LENGTHS)], ragged),
+            "expand_as": lambda: sf.expand_as(rows, ragged),
             "topk of 4": lambda: sf.topk(ragged, 4),
             "attention": lambda: sf.attention(heads, heads, heads),
             "repeat": lambda: sf.repeat(ragged, 2),
             "concat": lambda: sf.concat([ragged, ragged]),
+            "List -> Masked": lambda: sf.convert(several, sf.Masked),
+            "new list -> Masked": lambda: sf.convert(parts, sf.Masked),
         }
+        found |= gradients(ragged, rows, heads)
         found["candidates of a beam step"] = beam(put, *BEAMS)  # whose kernels take longest to compile
+    return found
+
+
+def gradients(ragged: sf.Ragged, rows: Any, heads: sf.Ragged) -> dict[str, Call]:
+    """Pullbacks; what they are of has been calculated before."""
+    of = {
+        "reduce_sum": (sf.reduce_sum, ragged),
+        "reduce_max": (sf.reduce_max, ragged),
+        "logsumexp": (sf.reduce_logsumexp, ragged),
+        "median": (sf.reduce_median, ragged),
+        "softmax": (sf.softmax, ragged),
+        "cumsum": (sf.cumsum, ragged),
+        "reverse": (sf.reverse, ragged),
+        "shift": (sf.shift, ragged, 1),
+        "window": (sf.window, ragged, 1, 1),
+        "sort": (sf.sort, ragged),
+        "topk": (sf.topk, ragged, 4),
+        "expand_as": (sf.expand_as, rows, ragged),
+        "repeat": (sf.repeat, ragged, 2),
+        "concat": (sf.concat, [ragged, ragged]),
+        "Ragged -> Masked": (sf.convert, ragged, sf.Masked),
+        "attention": (sf.attention, heads, heads, heads),
+    }
+    found: dict[str, Call] = {}
+    for name, (operation, *args) in of.items():
+        y, pullback = sf.vjp(operation, *args)
+        found[f"gradient of {name}"] = functools.partial(pullback, y)
     return found
 
 

@@ -170,7 +170,7 @@ EXPORT Result cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t size, vo
   return (void)stream, cuMemcpyHtoD(to, from, size);
 }
 
-static Result cuMemcpyDtoH(void *to, Address from, size_t size) { return memcpy(to, (void *)from, size), 0; }
+EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t size) { return memcpy(to, (void *)from, size), 0; }
 
 static Result cuMemcpyDtoD(Address to, Address from, size_t size) { return memcpy((void *)to, (void *)from, size), 0; }
 
@@ -216,7 +216,7 @@ static const struct { const char *name; void *function; } known[] = {
   AS("cuCtxPopCurrent", cuCtxPopCurrent_v2), AS("cuCtxPushCurrent", cuCtxPushCurrent_v2),
   AS("cuEventDestroy", cuEventDestroy_v2), AS("cuFuncSetAttribute", well),
   AS("cuGetProcAddress", cuGetProcAddress_v2), AS("cuMemcpyAsync", cuMemcpyDtoD),
-  AS("cuMemcpyDtoDAsync", cuMemcpyDtoD), AS("cuMemcpyDtoHAsync", cuMemcpyDtoH),
+  AS("cuMemcpyDtoDAsync", cuMemcpyDtoD), AS("cuMemcpyDtoHAsync", cuMemcpyDtoH_v2),
   AS("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), AS("cuModuleLoadData", cuLibraryLoadData),
   AS("cuModuleLoadDataEx", cuLibraryLoadData), AS("cuModuleGetFunction", cuLibraryGetKernel),
   AS("cuLibraryGetModule", cuKernelGetFunction), AS("cuKernelGetLibrary", cuKernelGetFunction),
@@ -229,7 +229,7 @@ static const struct { const char *name; void *function; } known[] = {
   IS(cuDriverGetVersion), IS(cuEventCreate), IS(cuFuncGetAttribute), IS(cuGetErrorName), IS(cuGetErrorString),
   IS(cuKernelGetFunction), IS(cuLaunchKernel), IS(cuLaunchKernelEx), IS(cuLibraryGetKernel), IS(cuLibraryLoadData),
   IS(cuMemAlloc), IS(cuMemAllocAsync), IS(cuMemAllocHost), IS(cuMemFree), IS(cuMemFreeAsync), IS(cuMemFreeHost),
-  IS(cuMemGetInfo), IS(cuMemHostAlloc), IS(cuMemcpyDtoD), IS(cuMemcpyDtoH), IS(cuMemcpyHtoD), IS(cuMemsetD8Async),
+  IS(cuMemGetInfo), IS(cuMemHostAlloc), IS(cuMemcpyDtoD), AS("cuMemcpyDtoH", cuMemcpyDtoH_v2), IS(cuMemcpyHtoD), IS(cuMemsetD8Async),
   IS(cuPointerGetAttribute), IS(cuPointerGetAttributes), IS(cuStreamCreate), IS(cuStreamGetCtx),
   IS(cuStreamIsCapturing),
 };

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import seqformats as sf
+import seqformats.launch.plans  # as in a process that has used a GPU, whichever tests ran before
 
 torch = pytest.importorskip("torch")
 
@@ -20,7 +21,7 @@ CALLS = {
     "reduce_max": (sf.reduce_max, 63),  # one of them: are sequences so long that a GPU does them in pieces?
     "softmax": (lambda x: sf.softmax(x).data, 60),
     "cross_entropy": (lambda x: sf.cross_entropy(x, TARGETS, reduction="mean"), 192),
-    "convert": (lambda x: sf.convert(x, sf.Masked).data, 76),
+    "convert": (lambda x: sf.convert(x, sf.Masked).data, 68),
 }
 
 
@@ -54,7 +55,8 @@ def test_calls_of_a_step(name):
         return rows.grad
 
     step(), step()
-    in_graphs = "seqformats.torch.graph.outside" in sys.modules  # public functions ask first whether they are in one
+    # once PyTorch's compiler is there, public functions ask first whether they are in a graph
+    in_graphs = 3 * ("seqformats.torch.graph.outside" in sys.modules)
     assert min(calls_of(step) for _ in range(3)) <= most + in_graphs  # the collector may call, too
 
 

@@ -353,6 +353,10 @@ class Library:
         """A NumPy array with the same values, copied to the host where need be."""
         raise NotImplementedError
 
+    def first_to_numpy(self, x: Array, rows: int) -> Array:
+        """`to_numpy` of the first rows."""
+        return self.to_numpy(x[:rows])
+
     def taken(self, x: Array, source: Library) -> Array:
         """An array of another library as one of this, over the same memory where both can reach it.
 

@@ -5,13 +5,14 @@ Numba's default stream.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import DEVICE, DTYPE, quote
 from ..kernels.parts.compiler import gpu, need, simulated
+from ..launch.driver import driver
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .known import to_host
@@ -46,10 +47,20 @@ class NumbaDevice(Library):
         return bool(x.is_c_contiguous())
 
     def empty(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return watch.took(allocate(shape, dtype, index_of(like)), zeros=False)
+        return watch.took(_beside(like, shape, np.dtype(dtype)), zeros=False)
+
+    def maker(self, shape: Shape, dtype: DType) -> Callable[[DeviceArray], DeviceArray]:
+        return functools.partial(_beside, shape=shape, dtype=dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return watch.took(allocate(shape, dtype, index_of(like), zeros=True), zeros=True)
+        if simulated:
+            return watch.took(gpu.to_device(np.zeros(shape, dtype)), zeros=True)
+        made = _beside(like, shape, np.dtype(dtype))
+        if made.size and made.dtype.itemsize:
+            found = driver()
+            with found.on(index_of(made)):
+                found.check(found.MemsetD8Async(self.address(made), 0, made.alloc_size, 0), "zeros on the device")
+        return watch.took(made, zeros=True)
 
     def address(self, x: DeviceArray) -> int:
         return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
@@ -78,11 +89,25 @@ class NumbaDevice(Library):
     def to_numpy(self, x: DeviceArray) -> Array:
         if size_of(x.shape) == 0 or x.dtype.itemsize == 0:
             return np.empty(x.shape, x.dtype)
+        if not simulated and x.is_c_contiguous():
+            return self._copy_to_host(x, x.shape)
         with gpu.gpus[index_of(x)]:  # which waits for it
             if not x.is_c_contiguous():
                 return np.ascontiguousarray(x.copy_to_host())
             host: Array = x.reshape(-1).view(_BYTE).copy_to_host().view(x.dtype).reshape(tuple(x.shape))
             return host
+
+    def first_to_numpy(self, x: DeviceArray, rows: int) -> Array:
+        if simulated or not (rows and x.is_c_contiguous()):
+            return super().first_to_numpy(x, rows)
+        return self._copy_to_host(x, (rows, *x.shape[1:]))
+
+    def _copy_to_host(self, x: DeviceArray, shape: Shape) -> Array:
+        """What an array begins with; the driver waits for what writes it, as for all in the default stream."""
+        host, found = np.empty(shape, x.dtype), driver()
+        with found.on(index_of(x)):
+            found.check(found.MemcpyDtoH(NUMPY.address(host), self.address(x), host.nbytes), "a copy to the host")
+        return host
 
     def taken(self, x: Array, source: Library) -> DeviceArray:
         return from_host(source.to_numpy(x), at("cuda")) if source.kind(x) == "cpu" else foreign(x)
@@ -170,18 +195,37 @@ def index_of(x: DeviceArray) -> int:
     return 0 if simulated else int(x.gpu_data.context.device.id)
 
 
-def allocate(shape: Shape, dtype: DType, index: int, zeros: bool = False) -> DeviceArray:
-    """A new array, of zeros or undefined."""
+def allocate(shape: Shape, dtype: DType, index: int) -> DeviceArray:
+    """A new array, undefined."""
     shape = tuple(map(int, shape))
     with gpu.gpus[index]:
-        if not simulated:
-            if 0 in shape:
-                return _of_nothing(shape, np.dtype(dtype))
-            array = gpu.device_array(shape, dtype)
-            if zeros and array.size:
-                array.gpu_data.memset(0, stream=gpu.default_stream())
-            return array
-        return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
+        if 0 in shape and not simulated:
+            return _of_nothing(shape, np.dtype(dtype))
+        return gpu.device_array(shape, dtype)
+
+
+def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
+    """A new array on the device of another, undefined.
+
+    Where that device is current, Numba need not make it so, which takes it twice as long as to find memory.
+    """
+    step = dtype.itemsize
+    if simulated or not step or 0 in shape:
+        return allocate(shape, dtype, index_of(like))
+    context = like.gpu_data.context
+    if driver().current() != context.device.id:
+        return allocate(shape, dtype, context.device.id)
+    strides = []
+    for size in reversed(shape):
+        strides.append(step)
+        step *= int(size)
+    return _plain()(shape, strides[::-1], dtype, 0, context.memalloc(step))
+
+
+@functools.cache
+def _plain() -> Any:
+    """Keep the type of arrays that own their memory."""
+    return type(gpu.device_array(0, np.uint8))
 
 
 def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
@@ -198,7 +242,7 @@ def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
 @functools.cache
 def _nothing() -> Any:
     """Keep the type of such an array for its slices and other shapes."""
-    plain: Any = type(gpu.device_array(0, np.uint8))
+    plain: Any = _plain()
 
     class Nothing(plain):  # type: ignore[misc]
         def __getitem__(self, index: Any) -> DeviceArray:

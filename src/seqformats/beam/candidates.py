@@ -127,7 +127,7 @@ def _on_gpu(query: Query, per_parent: int | None, *, by_beams: bool) -> Candidat
     if not chunks:
         args = *args, query.apart
     kernel(name).start_named(library, (Scores(x, running, form),), (out,), args, width, Work(units, rows), numbers)
-    found = library.to_numpy(out[:size]) if rows else np.zeros(size, np.int64)  # over no rows no kernel starts
+    found = library.first_to_numpy(out, size) if rows else np.zeros(size, np.int64)  # over no rows no kernel starts
     last = count * (1 + places)
     counts, ids = found[:count], found[count:last]
     values = found[last:].astype(np.int32).view(np.float32)

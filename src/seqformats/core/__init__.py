@@ -42,6 +42,7 @@ Entry = _of.Entry
 structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
 data_alike, asks_nothing, concat, interleave = _of.data_alike, _of.asks_nothing, _of.concat, _of.interleave
 map_items = _of.map_items
+address_of = _of.address_of
 use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_torch
 knows_dtype, switch = _of.knows_dtype, _of.switch
 

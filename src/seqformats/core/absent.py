@@ -23,6 +23,7 @@ PROVIDES = (
     "Conversion",
     "Entry",
     "Spread",
+    "address_of",
     "asks_nothing",
     "concat",
     "data_alike",
@@ -45,7 +46,7 @@ def nothing(*_: object) -> Any:
 
 
 construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
-concat = interleave = start = is_plain = data_alike = asks_nothing = map_items = nothing
+concat = interleave = start = is_plain = data_alike = asks_nothing = map_items = address_of = nothing
 scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}

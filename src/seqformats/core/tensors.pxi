@@ -70,6 +70,23 @@ def asks_nothing(x):
     return True if is_on and asks_none(x) and (_torch == NULL or torch_is_quiet()) else None
 
 
+def address_of(x, shape, dtype):
+    """The address of a plain tensor on any device, of this shape and dtype, all of whose items are in memory.
+
+    None for others, and where somebody wants to hear of what is done with it.
+    """
+    cdef Array a
+    cdef int k
+    if not is_on or not is_tensor(x, True) or not PyTuple_Check(shape) or not look_at_tensor(x, &a, False, True):
+        return None
+    if a.dtype != <PyObject*>dtype or a.ndim != PyTuple_GET_SIZE(shape) or not torch_is_quiet():
+        return None
+    for k in range(a.ndim):
+        if PyLong_AsLongLong(<object>PyTuple_GET_ITEM(shape, k)) != a.shape[k]:
+            return None
+    return PyLong_FromLongLong(<int64_t>a.data)
+
+
 cdef bint asks_none(object x) except -1:
     cdef Kind kind
     if cnp.PyArray_CheckExact(x):

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays import Array, library_of
 from ..launch.kernel import SEEN, launcher, planning
 
+if TYPE_CHECKING:
+    from .structure import Structure
+
 MOST_CALLS = 64
 """Calls of which a structure has plans, or notes."""
+MOST_ITEMS = 64
+"""Arrays of a list up to which its calls have plans."""
+MOST_PLACES = 256
+"""Sequences that are chosen from a batch up to which the choice is kept, with its structure."""
+
+
+def laid_by_plan(run: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """``run(x, **options)``, a batch laid out as `x` and made of its items alone, by a plan; options are numbers."""
+    if not (planning and is_on_gpu(x)):
+        return run(x, **options)
+    key = run, *[name.tobytes() if type(name) is np.ndarray else name for name in options.values()]
+    return x._with_data(by_plan(x, (x.data,), key, _data_of, run, x, options))
+
+
+def _data_of(run: Callable[..., Any], x: Any, options: dict[str, Any]) -> Array:
+    data: Array = run(x, **options).data
+    return data
+
+
+def kept(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
+    """What `make` gives, from the second call with a key on the same each time, while a structure lives.
+
+    What is kept must not hold the structure.
+    """
+    calls = structure.calls
+    found = calls.get(key)
+    if found is None or found is SEEN:
+        made = make()
+        if len(calls) >= MOST_CALLS:
+            calls.clear()
+        calls[key] = SEEN if found is None else made
+        return made
+    return found
+
+
+def is_on_gpu(x: Any) -> bool:
+    """Tell whether calls over an encoding may have plans: its items are one array on a GPU."""
+    return x._planned and type(x.data) is not np.ndarray and library_of(x.data).kind(x.data) == "cuda"
 
 
 def follow(x: Any, key: object) -> Any:
@@ -42,13 +83,21 @@ def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., A
         Its arguments.
     """
     like = inputs[0]
-    if type(like) is np.ndarray:
+    if type(like) is np.ndarray or not planning or not x._planned:
         return run(*args)
-    library = library_of(like)
-    if not planning or library.kind(like) != "cuda" or not x._planned:
-        return run(*args)
-    calls = x._structure.calls
     key = key, x._dtype, like.__class__, x.__class__, x._shape, x._unshaped
+    return by_plan_of(x._structure, inputs, key, run, *args)
+
+
+def by_plan_of(
+    structure: Structure, inputs: tuple[Array, ...], key: object, run: Callable[..., Any], *args: Any
+) -> Any:
+    """`by_plan` for what no encoding describes: the key has dtypes and shapes of all inputs, too."""
+    like = inputs[0]
+    library = library_of(like)
+    if not planning or library.kind(like) != "cuda":
+        return run(*args)
+    calls = structure.calls
     try:
         plan = calls.get(key)
     except TypeError:  # of an option
@@ -59,4 +108,4 @@ def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., A
         calls[key] = SEEN
         return run(*args)
     found = plan.follow_one(like) if len(inputs) == 1 else plan.follow(inputs)
-    return launcher("cuda").planned(library, x._structure, key, inputs, run, args) if found is None else found
+    return launcher("cuda").planned(library, structure, key, inputs, run, args) if found is None else found

@@ -11,10 +11,12 @@ from .. import core
 from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, quote
 from ..later import import_now
+from ..launch.kernel import planning
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, open_kind, pick, with_axes, without_lengths
+from .planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from .rows import OutputSpec, lay_out
 from .structure import Structure, integers, whole, with_views
 
@@ -296,7 +298,7 @@ class Ragged(Encoding[Data]):
 
     def _choose(self, where: Array) -> Self:
         data: Any = self.data
-        x: Any = gather_rows(self._look(), data, self._shape[1:], *pick(self._structure, where))
+        x: Any = gather_rows(self._look(), data, self._shape[1:], *picked(self, where))
         made: Self = x
         return made
 
@@ -324,8 +326,25 @@ def gather_rows(library: Library, data: Array, item: Shape, chosen: Structure, s
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
         return Ragged._freeze(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
     cum = chosen.offsets
-    at = Layout(starts, cum, cum, -1, 0, 1, 0)
-    return lay_out((library, data, at, chosen, data, item, None), Ragged)
+    source = library, data, Layout(starts, cum, cum, -1, 0, 1, 0), chosen, data, item, None
+    if planning and starts.size <= MOST_PLACES and library.kind(data) == "cuda":
+        key = starts.tobytes(), data.shape, data.dtype, data.__class__
+        return Ragged._freeze(by_plan_of(chosen, (data,), key, _gathered, source), chosen)
+    return lay_out(source, Ragged)
+
+
+def _gathered(source: tuple[Any, ...]) -> Array:
+    data: Array = lay_out(source, Ragged).data
+    return data
+
+
+def picked(x: Any, where: Array) -> tuple[Structure, Array]:
+    """The structure of the sequences at `where`, and where each begins; the same where a GPU has been asked before."""
+    structure = x._structure
+    if planning and where.size <= MOST_PLACES and is_on_gpu(x):
+        found: tuple[Structure, Array] = kept(structure, where.tobytes(), lambda: pick(structure, where))
+        return found
+    return pick(structure, where)
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
-from .planned import by_plan
+from .planned import MOST_ITEMS, by_plan, by_plan_of, is_on_gpu
 from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -97,10 +97,15 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     target: Any = kind
     given: Any = x
     is_planned = planning and type(fill) is int and not isinstance(x, tuple)
-    if is_planned and given._planned and not target.keeps_levels and type(given.data) is not np.ndarray:
+    if is_planned and not target.keeps_levels and is_on_gpu(given):
         data = by_plan(given, (given.data,), (kind, form, fill), _moved_of, given, target, form, fill)
         moved: E = target._freeze(data, given._structure, *form)
         return moved
+    if is_planned and not target.keeps_levels and not given._in_one_array and 0 < len(given.items) <= MOST_ITEMS:
+        items = tuple([item for item in given.items if item.shape[0]]) or given.items[:1]
+        key = (kind, form, fill), given.__class__, given._dtype, given._shape, items[0].__class__
+        data = by_plan_of(given._structure, items, key, _moved_of, given, target, form, fill)
+        return cast(E, target._freeze(data, given._structure, *form))
     source = x if isinstance(x, tuple) else x._read()
     library, sample, item = source[0], source[4], source[5]
     zeros = type(fill) is int and fill == 0

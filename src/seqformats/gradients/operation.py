@@ -91,6 +91,8 @@ def operand_beside(x: object, like: Array) -> Operand:
 
 def operands_of(*batches: Any) -> list[Operand]:
     """`operand` for batches that go together: lists of numbers are of the library of the first that is none."""
+    if all(issubclass(type(x), Encoding) for x in batches):
+        return [Operand(x) for x in batches]
     found = [operand(x) for x in batches]
     bare = [_is_bare(x, one.own) for x, one in zip(batches, found, strict=True)]
     like = next((one.own._sample() for one, is_bare in zip(found, bare, strict=True) if not is_bare), None)

@@ -175,7 +175,7 @@ class _Call:
     `codes` are the dtypes of the arrays outside of layouts, by which code is found, beside `most`, the items of the
     largest array: all else is the same in each call of a kernel.  `arrays` are those of the caller on the device, with
     the places of their addresses among the words; other memory that the kernel reads is in `parts`, or where the
-    addresses in an array say, `by_address`.
+    addresses in an array of the host say, the `table`.
     """
 
     __slots__ = (
@@ -186,9 +186,9 @@ class _Call:
         "_sent_now",
         "_structure",
         "arrays",
-        "by_address",
         "codes",
         "most",
+        "table",
         "words",
     )
 
@@ -202,7 +202,7 @@ class _Call:
         self._host: dict[int, tuple[int, ...]] = {}
         self._sent_now: list[Sent] = []  # which is kept until the kernel is started, as the arrays are
         self.arrays: list[tuple[int, Array]] = []
-        self.by_address = False
+        self.table: Array | None = None
 
     @property
     def parts(self) -> list[Sent]:
@@ -216,9 +216,9 @@ class _Call:
         bits = size | target
         if type(src) is tuple and src:  # arrays at the addresses in the first of `args`
             first = args[0]
-            bits |= int(np.bitwise_or.reduce(first.starts if type(first) is Layout else first))
+            self.table = first.starts if type(first) is Layout else first
+            bits |= int(np.bitwise_or.reduce(self.table))
             self.codes.append("i")
-            self.by_address = True
         else:
             if type(src) is np.ndarray:
                 filling, source = True, self._constant(src, "an item of a padding") if src.any() else self._zeros(size)
@@ -397,6 +397,14 @@ class _Call:
         if found is None and self._resident is not None:
             found = self._resident.found(x)
         return found or self._resent(x)
+
+    def begin_of_table(self) -> int:
+        """Give the address where the table is, sent for this call alone; 0 where it stays."""
+        return self._host.get(id(self.table), (0,) * _ARRAY)[_ADDRESS]
+
+    def keeps(self, buffer: Array) -> bool:
+        """Tell whether memory stays with the structure."""
+        return self._resident is not None and any(part.buffer is buffer for part in self._resident.parts)
 
     def _resent(self, x: Array) -> tuple[int, ...]:
         """Send again where what was there has been forgotten meanwhile."""

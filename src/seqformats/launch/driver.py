@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_char_p, c_int, c_uint, c_void_p
+from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -45,6 +45,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuLibraryGetKernel": (_POINTER, c_void_p, c_char_p),
     "cuKernelGetFunction": (_POINTER, c_void_p),
     "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t),
+    "cuMemsetD8Async": (c_void_p, c_ubyte, c_size_t, c_void_p),
     "cuStreamIsCapturing": (c_void_p, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),

@@ -15,26 +15,32 @@ that meets them for the first time waits for them as in any call, see `resident`
 
 from __future__ import annotations
 
+import array
 import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..arrays.library import Array, Library, size_of, watch
 from ..limits import NO_ROOM
 from .driver import DEFAULT_STREAMS, Code, room
 from .kernel import Note, Sequences, epoch, planning
 from .resident import WAITS, Place, Sent
+from .written import SMALL
 
 if TYPE_CHECKING:
     from .grids import Triple
 
 _MOST_STREAMS = 16
 _ALIGNED = 15  # the bits of an address that decide how kernels read
-_EMPTY, _ZEROS, _CAST = range(3)
+_EMPTY, _ZEROS, _CAST, _TABLE = range(4)
 
 Result = Array | tuple[Array, ...]
 Step = tuple[Any, Any, Any, Any, Any]
+Part = tuple[int, Any, Any]
+"""Which array is a part of the result, and its shape and dtype where it is seen in others."""
 
 
 planning.append(None)
@@ -51,12 +57,12 @@ class CallPlan:
     Arrays are known by their number: first those that come in, then those that steps make, in their order.
     """
 
-    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+    def __init__(self, recorder: Recorder, result: list[Part], single: bool) -> None:
         place: Place = recorder.place
         self.library, self._driver, self._index = recorder.library, place.driver, place.index
         self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
-        self._steps, self._parts = recorder.steps, recorder.parts
-        self._result, self._single = result, single
+        self._steps, self._result = _made_as_shown(recorder.steps, result, len(recorder.inputs), recorder.library)
+        self._parts, self._single, self._same = recorder.parts, single, recorder.same
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
         self._lanes: set[tuple[int, int]] = set()
         self._quiet: set[tuple[int, int]] = set()
@@ -65,7 +71,7 @@ class CallPlan:
 
     @property
     def is_void(self) -> bool:
-        """Tell whether a kernel has been registered since."""
+        """Tell whether a kernel has been registered since, or it was of arrays that are one no more."""
         return self._epoch != epoch[0]
 
     def follow(self, inputs: tuple[Array, ...]) -> Any:
@@ -82,6 +88,10 @@ class CallPlan:
             if not address or address & _ALIGNED != bits or library.index(x) != self._index:
                 return None
             addresses.append(address)
+        for one, other in self._same:
+            if addresses[one] != addresses[other]:
+                self._epoch = -1  # the next one is of arrays apart, which serves both
+                return None
         if lane not in self._lanes and not self._met(like, lane):
             return None
         arrays = [*inputs]
@@ -99,6 +109,8 @@ class CallPlan:
             address = library.address(x)
             if address & _ALIGNED != three:
                 return None
+            if type(two) is _Table:
+                two.write(addresses, address, stream)
             arrays.append(x)
             addresses.append(address)
         made = [_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result]
@@ -131,13 +143,13 @@ class CallPlan:
 class OneKernel(CallPlan):
     """The usual plan: one array comes in, and one kernel makes another of it."""
 
-    def __init__(self, recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> None:
+    def __init__(self, recorder: Recorder, result: list[Part], single: bool) -> None:
         super().__init__(recorder, result, single)
         ((self._shape, self._dtype, self._bits),) = self._given
-        (_, shape, dtype, self._bits_out, _), (code, grid, block, self._words, places) = self._steps
+        (_, self._make, _, self._bits_out, _), (code, grid, block, self._words, places) = self._steps
         (self._read, *read), (self._written, *written) = [[place for place, k, _ in places if k == n] for n in range(2)]
         self._others = [(place, n) for n, more in enumerate((read, written)) for place in more]
-        self._make, self._current = recorder.library.maker(shape, dtype), recorder.place.driver.current
+        self._current = recorder.place.driver.current
         self._lane, self._ready, self._address = (
             recorder.library.lane,
             recorder.library.ready,
@@ -147,10 +159,10 @@ class OneKernel(CallPlan):
         self._error = functools.partial(code.error, grid=grid, block=block)
 
     @staticmethod
-    def suits(recorder: Recorder, result: list[tuple[int, Any, Any]], single: bool) -> bool:
+    def suits(recorder: Recorder, result: list[Part], single: bool) -> bool:
         """Tell whether a call is one."""
         steps = recorder.steps
-        if not single or result != [(1, None, None)] or len(recorder.inputs) != 1 or len(steps) != 2:
+        if not single or result[0][0] != 1 or len(recorder.inputs) != 1 or len(steps) != 2:
             return False
         if steps[0][0] != _EMPTY or type(steps[1][0]) is not Code:  # as in the simulator
             return False
@@ -187,11 +199,58 @@ class OneKernel(CallPlan):
         return out
 
 
+def _made_as_shown(
+    steps: list[Step], result: list[Part], inputs: int, library: Library
+) -> tuple[list[Step], list[Part]]:
+    """The steps of a plan, which take memory in the shape and dtype in which the result shows it.
+
+    Kernels read and write by addresses alone, so an array has any shape for them, but where it is cast.
+    """
+    steps, result = [*steps], [*result]
+    numbers = [k for k, step in enumerate(steps) if step[4] is None]
+    cast = {step[1] for step in steps if step[0] == _CAST and step[4] is None}
+    shown = [number for number, _, _ in result]
+    for k, (number, shape, dtype) in enumerate(result):
+        if number < inputs or number in cast or shown.count(number) > 1:
+            continue
+        place = numbers[number - inputs]
+        what, one, two, bits, _ = steps[place]
+        if what != _CAST:
+            steps[place] = what, one if shape is None else shape, two if dtype is None else dtype, bits, None
+            result[k] = number, None, None
+    for place in numbers:
+        what, one, two, bits, _ = steps[place]
+        if what in (_EMPTY, _TABLE):
+            dtype, table = two if what == _TABLE else (two, None)
+            steps[place] = _EMPTY, library.maker(one, dtype), table, bits, None
+    return steps, result
+
+
+class _Table:
+    """Words of the host that a kernel reads, written in each call: among them are addresses of its arrays.
+
+    `places` are those of the addresses, each with the number of the array and how far behind its begin that is.
+    """
+
+    __slots__ = ("_code", "_places", "_words")
+
+    def __init__(self, code: Code, words: list[int], places: list[tuple[int, int, int]]) -> None:
+        self._code, self._words, self._places = code, words, places
+
+    def write(self, addresses: list[int], begin: int, stream: int) -> None:
+        """Start the kernel that writes them to memory that begins there."""
+        words = array.array("q", self._words)
+        for place, number, offset in self._places:
+            words[place] = addresses[number] + offset
+        self._code.start_with(len(words), stream, begin, words.tobytes())
+
+
 def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
-    """Memory of a shape, or another array in another dtype."""
-    if what == _CAST:
-        return library.astype(arrays[one], dtype)
-    return (library.empty if what == _EMPTY else library.zeros)(one, dtype, like)
+    """Memory, or another array in another dtype."""
+    if what == _EMPTY:
+        made: Array = one(like)
+        return made
+    return library.astype(arrays[one], dtype) if what == _CAST else library.zeros(one, dtype, like)
 
 
 def _viewed(x: Array, shape: Any, dtype: Any) -> Array:
@@ -212,7 +271,20 @@ class Recorder:
         self.never = self.not_now = False
         self._arrays: list[Array] = []  # all, so that memory which is given back does not come again
         self._ranges: list[tuple[int, int]] = []
+        self._written: list[tuple[Array, Array, Code]] = []  # memory, the words of the host in it, and what wrote them
         self.bits = [self._add(x) for x in inputs]
+        self.same = self._find_same()
+
+    def _find_same(self) -> list[tuple[int, int]]:
+        """Pairs of inputs that are the same memory, of which nobody can tell which one a kernel was given."""
+        same = []
+        for k, (begin, end) in enumerate(self._ranges):
+            for j, (first, last) in enumerate(self._ranges[:k]):
+                if (begin, end) == (first, last):
+                    same.append((j, k))
+                elif begin < last and first < end:
+                    self.not_now = True
+        return same
 
     def _add(self, x: Array) -> int:
         begin = self.library.address(x)
@@ -220,9 +292,8 @@ class Recorder:
         self._ranges.append((begin, begin + size_of(x.shape) * self.library.itemsize(x.dtype)))
         return begin & _ALIGNED
 
-    def _find(self, x: Array) -> tuple[int, int]:
-        """The number of the array in whose memory `x` begins, and where in it; -1 where it is in none."""
-        address = self.library.address(x)
+    def _find(self, address: int) -> tuple[int, int]:
+        """The number of the array in whose memory an address is, and where in it; -1 where it is in none."""
         for number in reversed(range(len(self._ranges))):
             begin, end = self._ranges[number]
             if begin <= address < end:
@@ -235,7 +306,7 @@ class Recorder:
 
     def cast(self, x: Array, made: Array) -> None:
         """Note an array in another dtype."""
-        number, offset = self._find(x)
+        number, offset = self._find(self.library.address(x))
         like = self._arrays[number]
         if number < 0 or offset or like.shape != x.shape or like.dtype != x.dtype:
             self.never = True
@@ -247,17 +318,45 @@ class Recorder:
         grid, block, words = launched
         if place.captured:
             self.not_now = True
-        if call.by_address or (self.place is not None and self.place.index != place.index):
-            self.never = True
+        self.never |= self.place is not None and self.place.index != place.index
         self.place = place
-        self.parts += [part for part in call.parts if part not in self.parts]
-        places = []
+        places, kept = [], call.parts
+        if call.table is not None:
+            begin, end, kept = self._add_table(call)
+            number = len(self._arrays) - 1
+            places = [(position, number, word - begin) for position, word in enumerate(words) if begin <= word < end]
         for position, x in call.arrays:
             if size_of(x.shape):
-                number, offset = self._find(x)
+                number, offset = self._find(self.library.address(x))
                 self.never |= number < 0
                 places.append((position, number, offset))
+        self.parts += [part for part in kept if part not in self.parts]
         self.steps.append((code, grid, block, [*words], places))
+
+    def wrote(self, packed: Array, code: Code, buffer: Array) -> None:
+        """Note memory to which a kernel has written words of the host."""
+        self._written.append((buffer, packed, code))
+
+    def _add_table(self, call: Any) -> tuple[int, int, list[Sent]]:
+        """Note the words of the host that were written for a call, some of which are addresses.
+
+        Where they begin and end, and what else the kernel reads.
+        """
+        first, kept = call.begin_of_table(), call.parts
+        for buffer, packed, code in self._written:
+            begin = self.library.address(buffer)
+            if begin <= first < begin + packed.size <= begin + SMALL and not call.keeps(buffer):
+                words = packed.view(np.int64).tolist()
+                places = [(k, *self._find(word)) for k, word in enumerate(words)]
+                places = [place for place in places if place[1] >= 0]
+                found = {place for place, _, _ in places}
+                table = range((first - begin) // 8, (first - begin) // 8 + call.table.size)
+                self.never |= any(words[k] and k not in found for k in table)
+                made = buffer.dtype, _Table(code, words, places)
+                self.steps.append((_TABLE, buffer.shape, made, self._add(buffer), None))
+                return begin, begin + packed.size, [part for part in kept if part.buffer is not buffer]
+        self.not_now = True
+        return 0, 0, kept
 
     def plan(self, made: Any) -> CallPlan | None:
         """The plan of the call that has made this; None where there can be none."""
@@ -268,12 +367,12 @@ class Recorder:
         kind = OneKernel if OneKernel.suits(self, result, single) else CallPlan  # type: ignore[arg-type]
         return kind(self, result, single)  # type: ignore[arg-type]
 
-    def _part(self, x: Array) -> tuple[int, Any, Any] | None:
-        """Find a part of the result: an array of the call, and its shape and dtype where it is seen in others."""
+    def _part(self, x: Array) -> Part | None:
+        """Find a part of the result."""
         for number, y in enumerate(self._arrays):
             if x is y:
                 return number, None, None
-        number, offset = self._find(x)
+        number, offset = self._find(self.library.address(x))
         if number < 0 or offset or self._ranges[number][1] - self._ranges[number][0] != self._bytes(x):
             return None
         y = self._arrays[number]

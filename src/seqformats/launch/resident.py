@@ -74,6 +74,8 @@ class Place:
             recorder, watch.recorder = watch.recorder, None  # it is no memory of the call
             buffer = written.write(packed, code, self.library, self.like)
             watch.recorder = recorder
+            if recorder is not None:
+                recorder.wrote(packed, code, buffer)
             self.started(code.name)
             if self.captured:
                 _of_graphs.append(buffer)

@@ -13,6 +13,7 @@ from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan
+from ..formats.rows import new_array
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
@@ -68,6 +69,11 @@ class Choices(NamedTuple):
     seed: int = 0
 
     @property
+    def numbers(self) -> tuple[Any, ...]:
+        """All of these but the prefixes."""
+        return (*self[:4], *self[5:])
+
+    @property
     def drop(self) -> int:
         """Random numbers, of `DRAWS`, below which a weight is dropped."""
         return round(self.dropout * DRAWS)
@@ -80,7 +86,8 @@ class Choices(NamedTuple):
 
 def heads_of(x: Encoding) -> int:
     """The number of heads of an item."""
-    return int(x.item_shape[0]) if len(x.item_shape) == 2 else 1
+    item = x.item_shape
+    return int(item[0]) if len(item) == 2 else 1
 
 
 class AttentionCall:
@@ -88,12 +95,13 @@ class AttentionCall:
 
     def __init__(self, operands: tuple[Any, ...], name: str, choices: Choices) -> None:
         q, k, v = operands[:3]
-        self.shapes = [without_data(x) for x in (q, k, v)]
+        self.shapes: list[Any] = []  # of these, once there is a pullback
         self.name, self.choices = name, choices
         self.kind = "float32" if name in HALF else name
         self.heads, self.groups = heads_of(q), heads_of(k)
-        self.deep, self.wide = int(q.item_shape[-1]), int(v.item_shape[-1])
-        self.item = (*q.item_shape[:-1], self.wide)
+        item = q.item_shape
+        self.deep, self.wide = int(item[-1]), int(v.item_shape[-1])
+        self.item = (*item[:-1], self.wide)
         self.extras = [library_of(x).dtype_name(x.dtype) for x in operands[3:]]
 
     def rule(self, operands: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
@@ -101,6 +109,7 @@ class AttentionCall:
         y, out, kept = self.forward(operands)
         if not back:
             return y, None
+        self.shapes = [without_data(x) for x in operands[:3]]
         library = library_of(out)
         given = [library.alias(in_one_array(x).data) for x in operands[:3]]
         extras = [library.alias(x) for x in operands[3:]]
@@ -116,7 +125,7 @@ class AttentionCall:
         else:
             inputs = q.data, k.data, v.data, *operands[3:]
             rest = [(x.__class__, x._shape, x._unshaped) for x in (k, v)] + [(x.shape, x.dtype) for x in operands[3:]]
-            key = "attention", self.name, choices._replace(prefixes=()), *rest  # type: ignore[arg-type]
+            key = "attention", self.name, *choices.numbers, *rest
             data, out, kept = by_plan(q, inputs, key, self._data, q, k, v, operands[3:])
         return operands[0]._with_data(data), out, kept
 
@@ -135,7 +144,7 @@ class AttentionCall:
             room = LANES + KEYS * (high + low + LANES) + LANES * max(high, low) + QUERIES * (high + low + 2)
             terms, more = self.terms(library, extras)
             units = begins.size - 1
-            tiles = _tiles(library, (room + more) * max(units, 1) if here else 1, self.kind, sample)
+            tiles = _tiles(library, (room + more) * max(units, 1), self.kind, sample) if here else out
             jobs = AttentionJobs(places, begins, room + more, 0)
             work = _work(units) if here else Work(q._structure.rows, q._structure.rows)
             args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
@@ -147,16 +156,38 @@ class AttentionCall:
         self, given: list[Array], extras: list[Array], out: Array, kept: Array, dy: Encoding
     ) -> tuple[Any, ...]:
         """The gradients of q, k and v, and of a bias and sinks if there are some."""
+        library = library_of(out)
+        q, k, v = places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
+        slopes, choices = in_one_array(dy).data, self.choices
+        if extras or choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
+            *made, bias, sinks = self._slopes(places, given, extras, out, kept, slopes)
+        else:
+            rest = [(x.__class__, x._shape, x._unshaped) for x in places[1:]]
+            key = "attend_back", self.name, *choices.numbers, slopes.dtype, *rest
+            inputs = *given, out, kept, slopes
+            made = by_plan(q, inputs, key, lambda: self._slopes(places, given, [], out, kept, slopes)[:3])
+        found: list[Any] = [
+            shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)
+        ]
+        names = iter(self.extras)
+        if choices.form:
+            found.append(library.astype(self.sum(q, bias) if choices.form == SLOPES else bias, next(names)))
+        if choices.sunk:
+            found.append(library.astype(self.sum(q, sinks), next(names)))
+        return tuple(found)
+
+    def _slopes(
+        self, places: list[Any], given: list[Array], extras: list[Array], out: Array, kept: Array, slopes: Array
+    ) -> tuple[Array, ...]:
+        """The same in the dtype of the kernel; those of a bias and sinks by query."""
         library, sample = library_of(out), out
-        places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
         q, k, v = places
         dtype = library.dtype(self.kind)
-        made = [
-            rows_like(library, x, shape.item_shape, dtype, sample) for x, shape in zip(places, self.shapes, strict=True)
-        ]
-        made[0] = library.zeros(made[0].shape, dtype, sample)
+        items = [shape.item_shape for shape in self.shapes]
+        made = [new_array(library.zeros, (*q._shape[: q._lead], *items[0]), dtype, sample)]
+        made += [rows_like(library, x, item, dtype, sample) for x, item in zip(places[1:], items[1:], strict=True)]
         bias, sinks = self.extra_slopes(library, q, extras, sample)
-        slopes = library.astype(in_one_array(dy).data, self.kind)
+        slopes = library.astype(slopes, self.kind)
         structure, keys = q._structure, k._structure
         if not self.heads or not self.wide:  # there was no result, and nothing is kept
             made = [library.zeros(x.shape, dtype, sample) for x in made]
@@ -169,7 +200,7 @@ class AttentionCall:
             room = 4 * LANES + 2 * KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
             terms, more = self.terms(library, extras)
             units = begins.size - 1
-            tiles = _tiles(library, (room + more) * units if here else 1, self.kind, sample)
+            tiles = _tiles(library, (room + more) * units, self.kind, sample) if here else made[0]
             jobs = AttentionJobs(_NONE, begins, room + more, int(by_group))
             rows = max(structure.rows, keys.rows)
             work = _work(units) if here else Work(rows, rows)
@@ -178,15 +209,7 @@ class AttentionCall:
             args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
             outputs = (AttentionSlopes(made[0], made[1], made[2], bias, sinks), tiles)
             attend_back.start_named(library, (known, terms), outputs, args, self.heads, work, structure)
-        found: list[Any] = [
-            shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)
-        ]
-        names = iter(self.extras)
-        if self.choices.form:
-            found.append(library.astype(self.sum(q, bias) if self.choices.form == SLOPES else bias, next(names)))
-        if self.choices.sunk:
-            found.append(library.astype(self.sum(q, sinks), next(names)))
-        return tuple(found)
+        return *made, bias, sinks
 
     def extra_slopes(self, library: Library, q: Encoding, extras: list[Array], like: Array) -> tuple[Array, Array]:
         """Zeros to which the kernel adds the gradients of the bias and the sinks; of one number a head by query."""
@@ -300,10 +323,7 @@ def _shares(costs: Array) -> Array:
 
 
 def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
-    """Memory for what the kernels keep while they work, on the host as vectors are best read."""
-    here = library is NUMPY or library.kind(like) == "cpu"
-    if not here:
-        return scratch(library, (size,), name, like)
+    """Memory of the host for what the kernels keep while they work, as vectors are best read."""
     room = scratch(library, (size + ALIGNED // 4,), name, like)
     skip = -room.ctypes.data % ALIGNED // room.itemsize
     tiles: Array = room[skip : skip + size]

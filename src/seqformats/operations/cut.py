@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from ..converters.convert import convert
 from ..converters.layouts import check_at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
+from ..formats.planned import laid_by_plan
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of
@@ -347,7 +349,8 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
 
 def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding, Pullback]:
     back = frozen(-by)
-    return _shift(x, by, filling), lambda dy: linear(lambda d: _shift(d, back), lambda d: _shift(d, by), dy)
+    transpose = functools.partial(laid_by_plan, _shift, by=back) if back.size == 1 else lambda d: _shift(d, back)
+    return _shift(x, by, filling), lambda dy: linear(transpose, lambda d: _shift(d, by), dy)
 
 
 def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]:

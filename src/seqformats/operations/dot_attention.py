@@ -255,36 +255,42 @@ def _limits(window: object) -> tuple[int, int]:
 
 def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
     """The dtype of three batches; an error where they do not fit each other."""
-    library, structure = library_of(q._sample()), q._structure
+    sample, structure, shape, outer = q._sample(), q._structure, q.item_shape, q._levels[:-1]
+    library, name_of_q = library_of(sample), name_of(q)
+    device = library.device(sample)
     for what, x in (("q", q), ("k", k), ("v", v)):
-        if library_of(x._sample()) is not library or x.device != q.device:
+        if what != "q" and x is q:
+            continue
+        other = x._sample()
+        if library_of(other) is not library or library.device(other) != device:
             raise DEVICES(
                 f"{what} is on {x.device}, {library_of(x._sample()).name}; q is on {q.device}, {library.name}"
             )
-        name = name_of(x)
+        name = name_of_q if x._dtype is q._dtype else name_of(x)
         if name not in FLOATS:
             raise DTYPE(f"attention is for floats ({', '.join(FLOATS)}), but {what} has dtype {name}")
-        if name != name_of(q):
-            raise MIXED(f"{what} has dtype {name}, but q has {name_of(q)}")
+        if name != name_of_q:
+            raise MIXED(f"{what} has dtype {name}, but q has {name_of_q}")
         if x._structure.n != structure.n:
             raise COUNTS(f"{what} has {x._structure.n} sequences, but q has {structure.n}")
-        outer = q._levels[:-1], x._levels[:-1]
-        if all(outer) and not same_levels(*outer):
+        if outer and x._levels[:-1] and not same_levels(outer, x._levels[:-1]):
             raise LEVELS(f"{what} has other outer levels than q")
-        if len(x.item_shape) not in (1, 2) or len(x.item_shape) != len(q.item_shape):
+        item = x.item_shape
+        if len(item) not in (1, 2) or len(item) != len(shape):
             raise SHAPE(
                 f"items must have shape (heads, d), or (d,) for one head, in all three batches, but {what} has "
-                f"{x.item_shape}" + ("" if x is q else f" and q {q.item_shape}")
+                f"{item}" + ("" if x is q else f" and q {shape}")
             )
     if not k._structure.same_lengths(v._structure):
         raise UNLIKE(
             f"k has sequences of lengths {abridge(k._structure.lengths)}, but v {abridge(v._structure.lengths)}"
         )
-    if k.item_shape[-1] != q.item_shape[-1]:
-        raise SHAPE(f"queries are {q.item_shape[-1]} wide, but keys {k.item_shape[-1]}")
-    if k.item_shape[:-1] != v.item_shape[:-1]:
-        raise SHAPE(f"k has {k.item_shape[0]} heads, but v has {v.item_shape[0]}")
+    of_k, of_v = k.item_shape, v.item_shape
+    if of_k[-1] != shape[-1]:
+        raise SHAPE(f"queries are {shape[-1]} wide, but keys {of_k[-1]}")
+    if of_k[:-1] != of_v[:-1]:
+        raise SHAPE(f"k has {of_k[0]} heads, but v has {of_v[0]}")
     heads, groups = heads_of(q), heads_of(k)
     if (heads % groups if groups else heads) != 0:
         raise SHAPE(f"q has {heads} heads, which {groups} heads of k and v cannot share evenly")
-    return name_of(q)
+    return name_of_q

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIEN
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
+from ..formats.planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, quickly_by
+from ..launch.kernel import planning
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
 from .over import flat_layout
@@ -261,15 +264,16 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     own, result, gradient = operand(x)
     if len(own) != counts.size:
         raise COUNTS(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
-    copies = Structure.of_lengths(counts.copy(), None, "counts")
     library = library_of(own._sample())
     name = library.dtype_name(own.dtype)
     if out is not None and not own._flat:
         raise KIND(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
-    check_room(copies.rows, 8, "sequences")
-    index = np.repeat(np.arange(len(own)), counts)
-    copied = Structure.of_lengths(outer.lengths[index])
+    make = functools.partial(_copies, counts, outer.lengths)
+    if planning and counts.size <= MOST_PLACES and is_on_gpu(own):
+        copies, index, copied = kept(outer, ("copies", counts.tobytes()), make)
+    else:
+        copies, index, copied = make()
     target = take_rows(out, library, own._sample(), copied.rows, own.item_shape)
     shape = without_data(own)
 
@@ -280,7 +284,9 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
 
     def back(dy: Encoding) -> Any:
-        rows = sum_of_copies(rows_of(dy), copies, copied, outer)
+        given = rows_of(dy)
+        key = "copies", copies.lengths.tobytes(), given.shape, given.dtype, given.__class__
+        rows = by_plan_of(copied, (given,), key, sum_of_copies, given, copies, copied, outer)
         return restore(Ragged._freeze(rows, outer), shape)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
@@ -290,6 +296,14 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
         return y, lambda dy: linear(back, forward, dy)
 
     return Call(own, rule, result, gradient)
+
+
+def _copies(counts: Array, lengths: Array) -> tuple[Structure, Array, Structure]:
+    """The structure of so many copies of each sequence, of which one each is, and that of all copies."""
+    copies = Structure.of_lengths(counts.copy(), None, "counts")
+    check_room(copies.rows, 8, "sequences")
+    index = np.repeat(np.arange(counts.size), counts)
+    return copies, index, Structure.of_lengths(lengths[index])
 
 
 def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | None, have: str) -> Call[Any]:

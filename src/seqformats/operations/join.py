@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -29,10 +30,11 @@ from ..errors import (
 )
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
+from ..formats.planned import by_plan_of, is_on_gpu, kept
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, quickly_by
-from ..launch.kernel import Numbers, kernel
+from ..launch.kernel import Numbers, kernel, planning
 from ..layout import Layout
 from ..limits import remember
 from .annotations import B
@@ -74,15 +76,30 @@ class Joint:
             if first is None:
                 first, self.lead = part, k
         self.library, self.item = library_of(first._sample()), first.item_shape
-        self.n = n = first._structure.n
-        # of every part, an item counting as a batch of sequences of one
-        once = None if self.batches else np.arange(n + 1)
-        self.cum = np.concatenate([once if structure is None else structure.offsets for structure in self.structures])
-        self.cum.setflags(write=False)
-        whole: Structure | None = core.structured(join_lengths.run, n, 0, self.cum)[0]
+        self.n = first._structure.n
+        self.on_gpu = self.batches and bool(planning) and all(map(is_on_gpu, parts))
+        self.cum, self.whole = self._kept_whole(first._structure) if self.on_gpu else self._whole()[:2]
+
+    def _kept_whole(self, first: Structure) -> tuple[Array, Structure]:
+        """Offsets of all parts, and the structure of all together, which is kept with that of the first."""
+        others = self.structures[1:]
+        key = "joined", *map(id, others)
+        cum, whole, of = kept(first, key, self._whole)
+        if any(one() is not other for one, other in zip(of, others, strict=True)):  # those are gone
+            first.calls.pop(key, None)
+            cum, whole, _ = self._whole()
+        return cum, whole
+
+    def _whole(self) -> tuple[Array, Structure, list[Any]]:
+        """Offsets of all parts, the structure of all together, and references to those of the parts but the first."""
+        # an item counts as a batch of sequences of one
+        once = None if self.batches else np.arange(self.n + 1)
+        cum = np.concatenate([once if structure is None else structure.offsets for structure in self.structures])
+        cum.setflags(write=False)
+        whole: Structure | None = core.structured(join_lengths.run, self.n, 0, cum)[0]
         if whole is None:
             raise OVERFLOW(f"the parts have {sum(self.sizes())} items, more than int64 can count")
-        self.whole = whole
+        return cum, whole, [weakref.ref(other) for other in self.structures[1:]] if self.batches else []
 
     def sizes(self) -> list[int]:
         """Numbers of rows of the parts."""
@@ -90,6 +107,16 @@ class Joint:
 
     def join(self, parts: Sequence[Any]) -> Any:
         """One batch of all parts, which is as the first batch among them."""
+        first = parts[self.lead]
+        if self.on_gpu:
+            key = self.kernel, *[(x.__class__, x._dtype, x._shape, x._unshaped, x.data.__class__) for x in parts]
+            out = by_plan_of(self.whole, tuple([x.data for x in parts]), key, self._rows, parts)
+        else:
+            out = self._rows(parts)
+        return self._laid_out(out, first)
+
+    def _rows(self, parts: Sequence[Any]) -> Array:
+        """The rows of all parts."""
         first, library, whole = parts[self.lead], self.library, self.whole
         sample = first._sample()
         out = new_array(library.empty, (whole.rows, *self.item), sample.dtype, sample)
@@ -125,7 +152,7 @@ class Joint:
             table = np.array(bases + units)
             args = (table[: len(parts)], table[len(parts) :], begins, self.cum, whole.offsets, 1)
             self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
-        return self._laid_out(out, first)
+        return out
 
     def pullback(self, parts: Sequence[Any]) -> Pullback:
         """The way back: a gradient for each part, None for a constant."""
@@ -133,13 +160,13 @@ class Joint:
         return lambda dy: linear(lambda d: self._split(d, shapes), self.join, dy)
 
     def _split(self, dy: Encoding, shapes: Sequence[Any]) -> tuple[Any, ...]:
-        rows, whole = rows_of(dy), self.whole
-        out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)  # part after part
+        rows = rows_of(dy)
         ends = np.cumsum([0, *self.sizes()])
-        row = math.prod(self.item) * rows.dtype.itemsize
-        if row and whole.rows:
-            args = (ends[:-1], np.ones(len(shapes), np.int64), self.cum, self.cum, whole.offsets, 0)
-            self.kernel.start(self.library, (rows,), (out,), args, row, whole)
+        if self.on_gpu:
+            key = "split", self.kernel, rows.shape, rows.dtype, rows.__class__
+            out = by_plan_of(self.whole, (rows,), key, self._parts_of, rows, ends)
+        else:
+            out = self._parts_of(rows, ends)
         found: list[Any] = []
         for shape, structure, (begin, end) in zip(shapes, self.structures, pairwise(ends.tolist()), strict=True):
             if structure is not None:
@@ -147,6 +174,15 @@ class Joint:
             else:
                 found.append(None if isinstance(shape, _Constant) else _sum_of(out[begin:end], tuple(shape.shape)))
         return tuple(found)
+
+    def _parts_of(self, rows: Array, ends: Array) -> Array:
+        """The rows part after part."""
+        out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)
+        row = math.prod(self.item) * rows.dtype.itemsize
+        if row and self.whole.rows:
+            args = (ends[:-1], np.ones(ends.size - 1, np.int64), self.cum, self.cum, self.whole.offsets, 0)
+            self.kernel.start(self.library, (rows,), (out,), args, row, self.whole)
+        return out
 
     def label(self, labels: Array, like: Encoding) -> Any:
         """An encoding of the same lengths whose items say from which part they are: ``labels[k]``."""

@@ -19,11 +19,12 @@ from ..converters.like import convert_like
 from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
+from ..formats.planned import MOST_PLACES, by_plan
 from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, linear, operand
-from ..launch.kernel import Kernel, kernel
+from ..launch.kernel import Kernel, kernel, planning
 from .annotations import B, Batch
 from .over import flat_layout, name_of
 
@@ -89,6 +90,21 @@ def place(
     the rows of a batch, one sequence after the other, which are copied.
     """
     rows, structure = rows_of(dy), structure_of(dy)
+    blocks = like._in_one_array and not like._by_steps and (start is None or like._flat)
+    at = like if blocks else flat_layout(like._structure, tuple(rows.shape[1:]), rows.dtype)
+    args = rows, structure, places, at, once, by_column, start
+    if start is None and planning and type(places) is not np.ndarray and structure.n <= MOST_PLACES:
+        key = "place", once, by_column, rows.shape, rows.dtype, structure.offsets.tobytes(), places.shape
+        found = at._with_data(by_plan(at, (rows, places), key, _placed, *args))
+    else:
+        found = at._with_data(_placed(*args))
+    return found if blocks else restore(found, like)
+
+
+def _placed(
+    rows: Array, structure: Structure, places: Array, at: Any, once: bool, by_column: bool, start: Array | None
+) -> Array:
+    """The data of `place`, laid out as `at`."""
     library, item = library_of(rows), tuple(rows.shape[1:])
     name, width = library.dtype_name(rows.dtype), math.prod(item)
     made = name
@@ -96,8 +112,6 @@ def place(
         rows = library.astype(rows, "float32" if name in HALF else name)
         added_in = library.dtype_name(rows.dtype)
         made = _EXACT.get(added_in, added_in)
-    blocks = like._in_one_array and not like._by_steps and (start is None or like._flat)
-    at = like if blocks else flat_layout(like._structure, item, rows.dtype)
     dtype = rows.dtype if once else library.dtype(made)
     if start is None:
         out = new_array(library.zeros, (*at._shape[: at._lead], *item), dtype, rows)
@@ -111,8 +125,7 @@ def place(
             pick_rows.start(library, (rows,), (out,), (*args, columns, 1), size, structure)
         else:
             add_rows.start(library, (rows,), (out,), args, width, structure)
-    found = at._with_data(out if made == name else library.astype(out, name))
-    return found if blocks else restore(found, like)
+    return out if made == name else library.astype(out, name)
 
 
 def pick_call(own: Encoding, places: Array, structure: Structure) -> Rule:

@@ -16,6 +16,7 @@ from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.overlapping import apart
+from ..formats.planned import by_plan
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, with_rule
 from ..launch.kernel import kernel
@@ -62,13 +63,17 @@ class _Quantiles:
         count = self.levels.size
         made = library.dtype_name(dtype)
 
-        def place(rows: Array) -> Encoding:
+        def placed(rows: Array) -> Array:
             lead = layout_for(shape, item, dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), dtype, rows)
             if width and n * count:
                 slopes = library.astype(rows, made)
                 quantile_back.start(library, (slopes, shares, places), (dx,), (lead._layout(),), width, structure)
-            y: Encoding = shape._with_data(library.astype(dx, name))
+            return library.astype(dx, name)
+
+        def place(rows: Array) -> Encoding:
+            key = "quantile_back", count, rows.shape, rows.dtype
+            y: Encoding = shape._with_data(by_plan(shape, (rows, shares, places), key, placed, rows))
             return y
 
         def gather(dz: Encoding) -> Array:

@@ -17,6 +17,7 @@ from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
+from ..formats.planned import laid_by_plan
 from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand
@@ -47,7 +48,12 @@ _reversing_back = core.Spread(moves=True, alike=True, laid=[0])
 
 
 def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
-    return _reverse(x), Back(lambda dy: linear(_reverse, _reverse, dy), _reversing_back, without_data(x))
+    return _reverse(x), Back(lambda dy: linear(_reverse_planned, _reverse, dy), _reversing_back, without_data(x))
+
+
+def _reverse_planned(dy: Encoding) -> Encoding:
+    y: Encoding = laid_by_plan(_reverse, dy)
+    return y
 
 
 REVERSE = Operation(_reverse, _reverse_rule, by_column=True, path=_reversing, planned=True)

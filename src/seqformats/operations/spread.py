@@ -135,15 +135,22 @@ items_at_end = _AtEnd(0), _AtEnd(1)
 
 def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
     """The way back: zeros but for the first (last) item of every sequence."""
+    y: Encoding = shape._with_data(
+        by_plan(shape, (rows,), ("end", last, rows.dtype, rows.shape), _placed_at_end, rows, shape, last)
+    )
+    end_rows.teach(items_at_end[last].back, (rows.dtype,), rows.dtype)
+    return y
+
+
+def _placed_at_end(rows: Array, shape: Encoding, last: int) -> Array:
+    """The data of it."""
     library, item, structure = library_of(rows), rows.shape[1:], shape._structure
     at = layout_for(shape, item, rows.dtype)
     out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
     row, n = library.itemsize(rows.dtype) * math.prod(item), structure.n
     if row and n:
         end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
-    y: Encoding = shape._with_data(out)
-    end_rows.teach(items_at_end[last].back, (rows.dtype,), rows.dtype)
-    return y
+    return out
 
 
 # --- the gradients of reductions --------------------------------------------------------------------------------------

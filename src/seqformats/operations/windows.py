@@ -17,6 +17,7 @@ from ..errors import DEVICES, MIXED, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
+from ..formats.planned import laid_by_plan
 from ..formats.rows import pad_blocks
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, with_rule
@@ -75,7 +76,8 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
     differentiable(name, "a window")
 
     def pullback(dy: Encoding) -> Any:
-        return linear(lambda d: windows_added(d, before, after, item), lambda d: _window(d, before, after), dy)
+        options: Any = {"before": before, "after": after, "item": item}
+        return linear(lambda d: laid_by_plan(windows_added, d, **options), lambda d: _window(d, before, after), dy)
 
     return y, pullback
 
