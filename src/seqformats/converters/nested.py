@@ -71,7 +71,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
             if _is_level(sequence):
                 continue
             if not has_items(sequence):
-                raise LEVELS(_shallow(sequence, i, len(found)))
+                raise _too_shallow(sequence, i, len(found))
             if library_of_type(type(sequence)) is None:
                 sequences[i] = adopt(sequence)[1]
         found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
@@ -135,18 +135,18 @@ def _check_real(kind: type, dtype: DType) -> None:
         raise LEAVES(f"complex leaves do not fit {dtype}")
 
 
-def _shallow(leaf: object, i: int, depth: int) -> str:
+def _too_shallow(leaf: object, i: int, depth: int) -> Exception:
     if is_own(leaf):
-        return (
+        return LEVELS(
             f"a list holds arrays or lists, but element {i} is {quote(leaf)}, as x[i] and a loop over x give it; "
             "take x.sequences(), whose elements are arrays, or sf.join_batches(list)"
         )
     if depth == 0:
-        return (
+        return LEVELS(
             f"nested lists hold sequences, but element {i} is {quote(leaf)}, a single item"
             f"{hints.for_batch(leaf) or '; one sequence alone is [[...]], a list with one list in it'}"
         )
-    return (
+    return LEVELS(
         f"the leaves of nested lists must all be equally deep, but {quote(leaf)} is {depth} deep and others are deeper"
     )
 
