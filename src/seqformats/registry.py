@@ -85,9 +85,9 @@ _encoding_types: set[type] = set()
 _bound_to_devices = False
 
 
-def bound_to_devices() -> bool:
-    """Tell whether any conversion is registered for some devices only."""
-    return _bound_to_devices
+def device_kind(x: object) -> str:
+    """Find the kind of device of a batch, where a conversion is bound to one."""
+    return str(getattr(x, "device", "cpu")).partition(":")[0] if _bound_to_devices else "cpu"
 
 
 def label(kind: type) -> str:

@@ -11,17 +11,18 @@ from .. import core, hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
 from ..errors import BATCH, COUNTS, KIND, quote
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
-from ..formats.annotations import Data
+from ..formats.annotations import Data, Given
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
 from ..formats.leaves import connect, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
-from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, map_columns, options_of
+from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, map_columns
 from ..launch.kernel import planning
 from ..limits import check_finite
 from ..registry import direct, entrances, let_in
+from .columns import source_options
 from .layouts import MOVES, is_already
 from .library import bring
 
@@ -58,7 +59,7 @@ def _own_kind(x: object) -> type[Encoding]:
     kind = registry.kind_of(x)
     if kind is None or registry.keeps_levels(kind):
         return Ragged if kind is None else LoD
-    routes = [registry.find_route(kind, own, device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
+    routes = [registry.find_route(kind, own, registry.device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
     shared = [route for route in routes if route is not None and route.shares]
     nearest: type[Encoding] = min(shared, key=lambda route: len(route.steps)).target if shared else Ragged
     return nearest
@@ -93,7 +94,7 @@ def convert(x: object, To: type[E], **options: Unpack[Common]) -> E: ...
 @overload
 def convert(x: object, To: type[Registered], *, copy: bool = ..., **options: Any) -> Registered: ...
 @registry.provides("convert")
-def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
+def convert(x: Given, To: type, *, copy: bool = False, **options: Any) -> Any:
     """Convert a batch to another encoding; the sequences stay the same.
 
     Parameters
@@ -190,36 +191,25 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                     return entry.function(x)
                 let_in(kind, To)
                 return lay_out(x, To)
-        elif kind is list or kind is tuple:
-            y = _laid_out(x, To) if isinstance(To, type) else None
-            if y is not None:
-                return y
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
         raise KIND(f"copy must be True or False, not {quote(copy)}")
     kind = type(x)
-    if not registry.is_encoding_type(kind):
-        if kind is not list and is_tree(x):
-            return _tree(x, To, copy, options)
-        if kind is Pairs:
-            return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
-        if is_column(x):
-            return _of_column(read_column(x), To, copy, options)
-        if is_array_of_objects(x):
-            return convert(as_list(x), To, copy=copy, **options)
-        kind = _kind_of(x)
-        if kind is List and not x and not options.keys().isdisjoint(registry.OF_THE_SOURCE):
-            kind = list  # no sequences, on whatever level
-        if kind is List:
-            if To is list and not options:
-                return copy_encoding(x) if copy else x
-            wanted = {name: options.pop(name) for name in ("library", "dtype") if name in options}
-            return convert(_list_in(list_of(tuple(x)), **wanted), To, copy=copy, **options)
+    if registry.is_encoding_type(kind):
+        return _along_route(x, kind, To, copy, options)
+    for asks, way in _WAYS:
+        if asks(x):
+            return way(x, To, copy, options)
+    raise no_encoding(x)
+
+
+def _along_route(x: object, kind: type, To: type, copy: bool, options: Options) -> Any:
+    """The conversions of the table that lead from `kind`, what `x` is, to the target."""
     check_target(To)
     if kind is To and not options:
         return copy_encoding(x) if copy else x
-    route = registry.route(kind, To, device_kind(x), options)
+    route = registry.route(kind, To, registry.device_kind(x), options)
     placed = route.place(options)
     if kind is To and is_already(x, options):
         return copy_encoding(x) if copy else x
@@ -227,6 +217,26 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     for step, given in zip(route.steps, placed, strict=True):
         y = _run(step, y, given)
     return copy_encoding(y) if copy and (route.shares or y is x) else y
+
+
+def _pairs(x: Pairs, To: type, copy: bool, options: Options) -> Pairs:
+    """Both batches of pairs; rows stay."""
+    return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
+
+
+def _listed(x: Sequence[Any], To: type, copy: bool, options: Options) -> Any:
+    """A bare list or tuple: of arrays, or of lists and numbers, to any depth."""
+    if type(x) in (list, tuple):
+        if not options and not copy and isinstance(To, type) and (y := _laid_out(x, To)) is not None:
+            return y
+    elif hints.for_batch(x):
+        raise no_encoding(x)
+    if not is_list_of_arrays(x) or (not x and not options.keys().isdisjoint(registry.OF_THE_SOURCE)):
+        return _along_route(x, list, To, copy, options)  # an empty list has no sequences, on whatever level
+    if To is list and not options:
+        return copy_encoding(x) if copy else x
+    wanted = {name: options.pop(name) for name in ("library", "dtype") if name in options}
+    return convert(_list_in(list_of(tuple(x)), **wanted), To, copy=copy, **options)
 
 
 def at_once(x: object, To: type) -> Any:
@@ -262,7 +272,7 @@ def _tree(x: object, To: type, copy: bool, options: Options) -> Any:
     check_batches(tree, "convert needs")
     each = source_options(tree, To, options)
 
-    def convert_column(column: Any, k: int) -> Any:
+    def convert_column(column: Given, k: int) -> Any:
         if is_array(column):
             return converted_rows(tree, k, each[k], copy)
         return _of_column(column, To, copy, each[k]) if k in tree.read else convert(column, To, copy=copy, **each[k])
@@ -276,31 +286,6 @@ def converted_rows(tree: Tree, k: int, options: Options, copy: bool) -> Array:
     if k in tree.read:
         return cast(Array, bring(rows, options.get("library"), options.get("dtype")))
     return cast(Array, copy_encoding(rows)) if copy else rows
-
-
-def source_options(tree: Tree, To: type, options: Options) -> list[Options]:
-    """The options of each column; those that say what is read go to the columns that have it."""
-    each = options_of(tree, options)
-    of_the_source = registry.OF_THE_SOURCE.intersection(options)
-    if not of_the_source:
-        return each
-    numbers = registry.OF_THE_SOURCE - {"level"}
-    known = [_readable(x, To) | numbers if k in tree.read else _readable(x, To) for k, x in enumerate(tree.columns)]
-    anywhere = frozenset().union(*known)
-    return [
-        {name: value for name, value in own.items() if name not in anywhere or name in have}
-        for own, have in zip(each, known, strict=True)
-    ]
-
-
-def _readable(column: Any, To: type) -> frozenset[str]:
-    """The options of the source that a column has."""
-    if column is None or is_array(column):
-        return frozenset()
-    if isinstance(column, (list, tuple)):
-        return registry.OF_THE_SOURCE
-    kind: Any = registry.kind_of(column)
-    return registry.OF_THE_SOURCE.intersection(registry.route(kind, To, device_kind(column)).options)
 
 
 def _list_in(x: List, library: object = None, dtype: DType = None) -> Encoding:
@@ -329,15 +314,15 @@ def check_target(To: object) -> None:
         raise KIND(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
-def _kind_of(x: object) -> type:
-    if isinstance(x, (list, tuple)):
-        if type(x) not in (list, tuple) and hints.for_batch(x):
-            raise no_encoding(x)
-        return List if is_list_of_arrays(x) else list
-    kind = registry.kind_of(x)
-    if kind is None:
-        raise no_encoding(x)
-    return kind
+_WAYS: tuple[tuple[Callable[[Any], object], Callable[[Any, type, bool, Options], Any]], ...] = (
+    (is_tree, _tree),
+    (lambda x: type(x) is Pairs, _pairs),
+    (is_column, lambda x, *given: _of_column(read_column(x), *given)),
+    (is_array_of_objects, lambda x, To, copy, options: convert(as_list(x), To, copy=copy, **options)),
+    (lambda x: isinstance(x, (list, tuple)), _listed),
+    (registry.kind_of, lambda x, *given: _along_route(x, cast(type, registry.kind_of(x)), *given)),  # one of a user's
+)
+"""What is a batch and no encoding, and the way that it is converted."""
 
 
 def no_encoding(x: object, what: str = "no encoding") -> TypeError:
@@ -348,11 +333,6 @@ def no_encoding(x: object, what: str = "no encoding") -> TypeError:
     elif not hint:
         hint = f"; give it lengths, Ragged(data, lengths), or a list of {'such ' * is_array(x)}arrays"
     return BATCH(f"{registry.label(type(x))} is {what}{hint}")
-
-
-def device_kind(x: object) -> str:
-    """Only asked for where a conversion is bound to a device."""
-    return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
 
 
 def _run(step: registry.Conversion, x: object, options: dict[str, Any]) -> Any:

@@ -32,6 +32,7 @@ from ..errors import (
     again,
     quote,
 )
+from .annotations import Given
 from .bare import as_encoding, is_column, read_column
 from .encoding import Encoding
 from .leaves import without_data
@@ -70,8 +71,8 @@ def is_tree(x: object, depth: int = _DEEP) -> bool:
 
     A tuple of arrays or of lists is a bare list, as everywhere.
     """
-    if type(x) is dict:
-        return True
+    if type(x) in (dict, list):
+        return type(x) is dict
     if depth <= 0 or is_encoding(x):
         return False
     if isinstance(x, tuple):
@@ -101,7 +102,7 @@ def _is_inner(x: object) -> bool:
     return isinstance(x, Pairs) or is_tree(x)
 
 
-def _parts(x: Any) -> tuple[Sequence[object], Sequence[Any]]:
+def _parts(x: Given) -> tuple[Sequence[object], Sequence[Any]]:
     """The keys of a tree and what stands there."""
     if isinstance(x, Mapping):
         keys = list(x)
@@ -113,7 +114,7 @@ def _parts(x: Any) -> tuple[Sequence[object], Sequence[Any]]:
     return fields, [getattr(x, name) for name in fields]
 
 
-def _make_tree(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
+def _make_tree(x: Given, keys: Sequence[object], values: Sequence[Any]) -> Any:
     """A tree as `x` with these values."""
     if isinstance(x, Mapping):
         return dict(zip(keys, values, strict=True))
@@ -130,7 +131,7 @@ def _make_tree(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
 # --- apart and together ----------------------------------------------------------------------------------------------
 
 
-def entries(x: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def entries(x: Given, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Iterate over the entries of a tree, with the keys that lead there."""
     if len(path) >= _DEEP:
         raise LEVELS(f"{name_of(path)} is {_DEEP} trees deep; does one hold itself?")
@@ -142,13 +143,13 @@ def entries(x: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield here, value
 
 
-def rebuilt(x: Any, values: Iterator[Any]) -> Any:
+def rebuilt(x: Given, values: Iterator[Any]) -> Any:
     """A tree as `x` with other values, in the order of `entries`."""
     keys, parts = _parts(x)
     return _make_tree(x, keys, [rebuilt(part, values) if _is_inner(part) else next(values) for part in parts])
 
 
-def columns_of(x: Any) -> Tree:
+def columns_of(x: Given) -> Tree:
     """A tree taken apart and checked.
 
     Raises
@@ -177,7 +178,7 @@ def columns_of(x: Any) -> Tree:
     return Tree(x, paths, columns, (sizes[first] or 0) if sizes else 0, frozenset(read))
 
 
-def _column(x: Any, path: Path) -> Any:
+def _column(x: Given, path: Path) -> Any:
     """Return an entry of a tree as a column."""
     if x is None or isinstance(x, Encoding):
         return x
@@ -220,7 +221,7 @@ def _numbers(x: Sequence[Any], kinds: set[type], path: Path) -> Any:
         raise KIND(f"column {name_of(path)}: {error}") from None
 
 
-def _size(column: Any) -> int:
+def _size(column: Given) -> int:
     if is_array(column):
         return int(shape_of(column)[0])
     return len(column) if isinstance(column, (list, tuple)) else count(column)
@@ -268,7 +269,7 @@ def skeleton(tree: Tree) -> Any:
     return rebuilt(tree.given, iter([bones(column) for column in tree.columns]))
 
 
-def bones(column: Any) -> Any:
+def bones(column: Given) -> Any:
     """A column without its arrays."""
     if isinstance(column, Encoding):
         return without_data(column)
@@ -304,7 +305,7 @@ def options_of(tree: Tree, options: Options) -> list[Options]:
     ]
 
 
-def _pick_option(value: Any, path: Path) -> list[Any]:
+def _pick_option(value: object, path: Path) -> list[Any]:
     """Return the option for one column; nothing where it leaves that out."""
     for key in path:
         if type(value) is not dict:
@@ -326,7 +327,7 @@ def _check_names(tree: Tree, option: str, value: Options, path: Path = ()) -> No
             _check_names(tree, option, inner, here)
 
 
-def match_columns(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
+def match_columns(x: Given, like: Given, what: str, missing: bool = False) -> list[Any]:
     """Return the entries of one tree where another has its columns; `missing` ones are None.
 
     Raises

@@ -9,20 +9,20 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, is_array
+from ..converters.columns import source_options
 from ..converters.convert import (
     check_target,
     conversion_vjp,
     convert,
     converted_rows,
-    device_kind,
     no_encoding,
     restore,
-    source_options,
 )
 from ..converters.layouts import is_already
 from ..converters.like import convert_like, like_columns
 from ..errors import KIND, SLOPE, quote
 from ..formats import Encoding, List, LoD, Pairs
+from ..formats.annotations import Given, Operands
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import wants_grad, without_data
 from ..formats.trees import check_batches, columns_of, is_tree
@@ -118,7 +118,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     nested = To is list
     y: Any = x
     pullbacks: list[Pullback] = []
-    route = registry.route(kind, To, device_kind(x), options)
+    route = registry.route(kind, To, registry.device_kind(x), options)
     given_to = route.place(options)
     if kind is not To or (options and not is_already(x, options)):
         for step, placed in zip(route.steps, given_to, strict=True):
@@ -131,7 +131,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     if wants_grad(x):  # the result belongs to the caller's graph
         result = convert(given, To, **asked)
 
-    def pull(dy: Any) -> Any:
+    def pull(dy: Operands) -> Any:
         dy = cotangent(dy, shape)
         for pullback in reversed(pullbacks):
             dy = pullback(dy)
@@ -146,7 +146,7 @@ def _convert_tree(x: object, To: type, options: registry.Options, copy: object) 
     check_batches(tree, "convert needs")
     each = source_options(tree, To, options)
 
-    def rule(column: Any, k: int) -> tuple[Any, Pullback]:
+    def rule(column: Given, k: int) -> tuple[Any, Pullback]:
         if not is_array(column):
             return _convert((column, To), {**each[k], "copy": copy})
         return _rows(column, converted_rows(tree, k, each[k], bool(copy)))

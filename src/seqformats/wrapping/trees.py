@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from ..arrays import has_items, is_array
-from ..converters.convert import source_options
+from ..converters.columns import source_options
 from ..errors import RETURNED
+from ..formats.annotations import Operands
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import (
@@ -106,12 +107,12 @@ class TreeWrapper(Wrapper):
             return rebuilt(returned, iter(columns))
         return self.restore(self.encoded(returned, given.first()), given.first())
 
-    def column_back(self, y: Any, path: Path, given: Given) -> Any:
+    def column_back(self, y: Operands, path: Path, given: Given) -> Any:
         """Give back what the function returned under a name; rows and what is no batch stay as they are."""
         argument = self.argument_of(y, path, given)
         return y if argument is None else self.restore(self.encoded(y, argument), argument)
 
-    def argument_of(self, y: Any, path: Path, given: Given) -> Argument | None:
+    def argument_of(self, y: Operands, path: Path, given: Given) -> Argument | None:
         """The batch that this goes back like: that of its name, else the first; None for what is no batch."""
         known = given.arguments.get(path)
         if y is None or known is not None:
@@ -119,7 +120,7 @@ class TreeWrapper(Wrapper):
         batch = is_encoding(y) or (isinstance(y, list) and bool(y) and all(map(has_items, y)))
         return given.first() if batch or self.is_over(y, path, given) else None
 
-    def is_over(self, y: Any, path: Path, given: Given) -> bool:
+    def is_over(self, y: Operands, path: Path, given: Given) -> bool:
         """Tell whether an array of a new name is over the items.  Otherwise it has a row a sequence, or is a number."""
         if not is_array(y) or not has_items(y):
             return False
@@ -147,7 +148,7 @@ class TreeWrapper(Wrapper):
         like = rebuilt(first, iter([bones(value) for _, value in found])) if is_columns else None
         tree = skeleton(given.tree)
 
-        def backprop(dy: Any) -> Any:
+        def backprop(dy: Operands) -> Any:
             if is_columns:
                 dys = match_columns(dy, like, "the gradient", missing=True)
                 inner = [d if d is None or way is None else way(d) for d, way in zip(dys, ways, strict=True)]
@@ -171,7 +172,7 @@ class TreeWrapper(Wrapper):
 
         return result, backprop
 
-    def way_in(self, y: Any, argument: Argument) -> Function:
+    def way_in(self, y: object, argument: Argument) -> Function:
         """Make the way by which a gradient of the caller's becomes one of what the function returned."""
         inner, as_array = without_data(self.encoded(y, argument)), is_array(y)
         outer = without_items(self.restore(self.encoded(y, argument), argument))
