@@ -14,7 +14,7 @@ from ..converters.convert import restore, rows_of
 from ..converters.like import convert_like
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
-from ..formats.annotations import Shaped
+from ..formats.annotations import Operands, Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from ..formats.rows import Source, put
@@ -83,8 +83,7 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
     """
     flat = out is None and level is INNERMOST
     if flat:
-        enter = _repeating_flat.enter
-        quick: X | None = enter(like, x)
+        quick: X | None = _repeating_flat.enter(like, x)
         if quick is not None:
             return quick
         if is_own(like) and like._structure.late and is_array(x):
@@ -199,8 +198,7 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: in
     if level is not INNERMOST:
         return at_level(expand_as, level, x, like, out=out)
     if out is None:
-        enter = repeating.enter
-        y: B | None = enter(like, x)
+        y: B | None = repeating.enter(like, x)
         if y is not None:
             return y
     if out is None and isinstance(like, Encoding) and issubclass(type(like), Encoding) and is_array(x):
@@ -277,7 +275,7 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     target = take_rows(out, library, own._sample(), copied.rows, own.item_shape)
     shape = without_data(own)
 
-    def forward(z: Any) -> Any:
+    def forward(z: Operands) -> Any:
         if target is None:
             return z._choose(index)
         put(Source(*z._read()).restrict(copied, frozen(outer.offsets[index])), target, copied.flat)

@@ -166,15 +166,17 @@ def run_starts(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(run_starts, level, x)
-    found: B | None = STARTS.path.enter(x)
-    if found is not None:
-        return found
+    marks: B = STARTS.path.run(x)
+    return marks
+
+
+def _starts_in_python(x: Batch) -> Any:
+    """`run_starts` without the fast path."""
     own, result, _ = operand(x)
     y = own._with_data(STARTS(own))
     if len(own._shape) == own._lead:  # items of several numbers are never for the fast path
         STARTS.teach(own)
-    made: B = y if result is None else result(y)
-    return made
+    return y if result is None else result(y)
 
 
 def _marks_of(name: str) -> Dtypes:
@@ -210,3 +212,4 @@ class _Starts(Calculation):
 
 STARTS = _Starts("start_rows", _marks_of, by_item=True)
 STARTS.path = core.Calculate((0, 1), by_item=True, narrow=True)
+STARTS.path.twin = _starts_in_python

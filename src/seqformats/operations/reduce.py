@@ -27,7 +27,7 @@ from .pieces import powers_times, twice
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
-from .weighted import Weighted
+from .weighted import prepare_weighted
 
 # --- gradients that are differentiated again --------------------------------------------------------------------------
 
@@ -93,7 +93,6 @@ LOGSUMEXP = Reduction(
     sums=True,
 )
 
-WEIGHTED_SUM, WEIGHTED_MEAN = Weighted(SUM, 0), Weighted(MEAN, 1)
 _SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP)
 _OTHERS = (MAX, MIN, FIRST, LAST, VAR, STD, MEDIAN, MODE, COUNT, NUNIQUE, ANY, ALL)
 REDUCTIONS = {record.name: record for record in (*_SUMS, *_OTHERS)}
@@ -174,11 +173,13 @@ by_level(keeps=False)(reduce)
 # --- the functions ---------------------------------------------------------------------------------------------------
 
 
-def _sum_call(record: Weighted) -> Callable[..., Call[Any]]:
+def _sum_call(record: Reduction, mode: int) -> Callable[..., Call[Any]]:
     """The call of a sum or a mean, by the arguments of its function in their order."""
 
     def prepare(x: Batch, weights: Weights | None, empty: Empty) -> Call[Any]:
-        return record.record.prepare(x, empty) if weights is None else record.prepare(x, weights, empty)
+        if weights is None:
+            return record.prepare(x, empty)
+        return prepare_weighted(record, mode, x, weights, empty)
 
     return prepare
 
@@ -250,11 +251,11 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO,
     if level is not INNERMOST:
         return at_level(reduce_sum, level, x, weights=weights, empty=empty)
     if weights is not None:
-        return WEIGHTED_SUM(x, weights, empty)
+        return prepare_weighted(SUM, 0, x, weights, empty).run()
     return SUM.run(x, empty)
 
 
-with_rule(reduce_sum, _sum_call(WEIGHTED_SUM))
+with_rule(reduce_sum, _sum_call(SUM, 0))
 by_level(keeps=False, beside=("weights",))(reduce_sum)
 
 
@@ -302,11 +303,11 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     if level is not INNERMOST:
         return at_level(reduce_mean, level, x, weights=weights, empty=empty)
     if weights is not None:
-        return WEIGHTED_MEAN(x, weights, empty)
+        return prepare_weighted(MEAN, 1, x, weights, empty).run()
     return MEAN.run(x, empty)
 
 
-with_rule(reduce_mean, _sum_call(WEIGHTED_MEAN))
+with_rule(reduce_mean, _sum_call(MEAN, 1))
 by_level(keeps=False, beside=("weights",))(reduce_mean)
 
 

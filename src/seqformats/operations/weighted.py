@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,10 +11,20 @@ from ..arrays.dtypes import HALF, differentiable, means
 from ..converters.convert import restore, rows_of
 from ..errors import DEVICES, DTYPE, EMPTY, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Operands
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, to_be_summed
+from ..gradients.operation import (
+    Call,
+    Operand,
+    Pullback,
+    brought_beside,
+    each_gradient,
+    linear,
+    operand_beside,
+    to_be_summed,
+)
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
@@ -26,56 +35,30 @@ from .spread import spread, sum_items
 weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
 
 
-class Weighted:
-    """A sum or a mean with weights, as a record.
+def prepare_weighted(record: Reduction, mode: int, x: Batch, weights: Weights, empty: Empty) -> Call[Reduced]:
+    """Prepare a sum or a mean, the `record` and the mode of the kernel, in which every item has a weight."""
+    found = to_be_summed(operand_of_reduction(x))
+    own: Encoding = found.own
+    name = library_of(own._sample()).dtype_name(own._dtype)
+    made = means(name).made
+    if name.startswith("complex"):
+        raise DTYPE(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
+    mass = weights_of(weights, own)
+    if empty is not record.default:
+        check_empty(own._structure, empty)
+    each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
+    call = WeightedSums(record, mode, made, each)
 
-    Parameters
-    ----------
-    record : Reduction
-        The same without weights.
-    mode : int
-        The mode of the kernel.
-    """
+    def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
+        z, w = operands
+        if back:
+            differentiable(name, "a weighted sum")
+        values, totals, pullback = call.calculate(z, w, back)
+        if name in HALF:
+            values = library_of(values).astype(values, name)
+        return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
 
-    def __init__(self, record: Reduction, mode: int) -> None:
-        self.record, self.mode = record, mode
-
-    def __call__(self, x: Batch, weights: Weights, empty: Empty) -> Reduced:
-        """The result for any batch."""
-        y: Reduced = self.prepare(x, weights, empty).run()
-        return y
-
-    def prepare(self, x: Batch, weights: Weights, empty: Empty) -> Call[Any]:
-        """Prepare the reduction as a `Call`."""
-        own, result, gradient = to_be_summed(operand_of_reduction(x))
-        name = library_of(own._sample()).dtype_name(own._dtype)
-        made = means(name).made
-        if name.startswith("complex"):
-            raise DTYPE(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
-        mass = weights_of(weights, own)
-        if empty is not self.record.default:
-            check_empty(own._structure, empty)
-        each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
-        call = WeightedSums(self.record, self.mode, made, each)
-
-        def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
-            z, w = operands
-            if back:
-                differentiable(name, "a weighted sum")
-            values, totals, pullback = call.calculate(z, w, back)
-            if name in HALF:
-                values = library_of(values).astype(values, name)
-            return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
-
-        return Call(
-            (own, mass.own),
-            rule,
-            result,
-            lambda ds: tuple(
-                [d if back is None else back(d) for d, back in zip(ds, (gradient, mass.gradient), strict=True)]
-            ),
-            call.second_order,
-        )
+    return Call((own, mass.own), rule, found.result, each_gradient([found, mass]), call.second_order)
 
 
 def WITHOUT_SLOPES(_: Encoding) -> None:
@@ -147,7 +130,7 @@ class WeightedSums:
         shapes = without_data(z), without_data(w)
         kept = library.alias(out)
 
-        def pullback(dy: Any) -> tuple[Encoding, Encoding]:
+        def pullback(dy: Operands) -> tuple[Encoding, Encoding]:
             rows = library.astype(rows_or_data(dy), made)
             at = layout_for(shapes[0], item, dtype)
             dx = rows_like(library, at, item, dtype, rows)
