@@ -116,7 +116,7 @@ NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 
 # The longest file; the most arguments by place, and how many kernels may take more; how often encodings may be told
 # apart outside formats; and the part of annotated arguments that may be anything.
-LINES, PARAMETERS, LONG_KERNELS, TYPE_TESTS, ANY = 500, 8, 19, 10, 0.10  # bags have ids, weights and rows
+LINES, PARAMETERS, LONG_KERNELS, TYPE_TESTS, ANY = 500, 8, 19, 8, 0.03  # bags have ids, weights and rows
 
 every_module = every(MODULES, lambda path: path.relative_to(SOURCE).as_posix())
 every_kernel = every(KERNELS, lambda path: path.stem)
@@ -615,6 +615,7 @@ def test_typed():
 
 # --- how long, how wide, how plain -----------------------------------------------------------------------------------
 
+SILENCED = re.compile(r"# (?:noqa|type: ignore)")
 ENCODINGS = {"List", "Ragged", "Padded", "Packed", "Masked", "LoD"}
 
 
@@ -670,6 +671,12 @@ def test_encodings_are_asked_instead_of_told_apart():
     assert len(found) <= TYPE_TESTS, found
 
 
+def test_few_findings_of_linters_are_silenced():
+    """A comment that silences a linter or type checker is for what these cannot know."""
+    found = {dotted(path): len(SILENCED.findall(path.read_text(encoding="utf-8"))) for path in MODULES}
+    assert sum(found.values()) <= 55, {name: count for name, count in found.items() if count}
+
+
 def test_type_tests_would_be_found():
     text = "isinstance(x, List)\nisinstance(x, (tuple, LoD))\ntype(x) in (Padded, Packed)\nkind is LoD\nList(x)"
     assert len(list(type_tests(ast.parse(text)))) == 3
@@ -683,4 +690,5 @@ def test_annotations_say_something():
         for argument in [*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs]
         if argument.annotation is not None
     ]
-    assert len([text for text in said if re.search(r"\bAny\b", text)]) < ANY * len(said)
+    assert said.count("Any") < ANY * len(said)
+    assert len([text for text in said if re.search(r"\bAny\b", text)]) < 2 * ANY * len(said)

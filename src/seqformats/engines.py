@@ -22,6 +22,7 @@ import numpy as np
 
 from .arrow.job import Function, Job, Shapes, check_name, column_of, find_column, job_of, single
 from .errors import COLUMNS, KIND, SeqFormatError, import_extra, quote
+from .formats.annotations import Given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +107,7 @@ def ray(
     return job.rename(map_rows)
 
 
-def _tensor(values: Any) -> Any:
+def _tensor(values: Given) -> Any:
     """Rows as a column of Ray: with an item shape a tensor."""
     if not isinstance(values, np.ndarray) or values.ndim == 1:
         return column_of(values)

@@ -21,7 +21,7 @@ from .wrapping.wrapper import Function, is_asked
 # --- what a type checker sees, see wrapping/annotations.py -----------------------------------------------------------
 
 
-def _seen_as(kind: type[X]) -> Callable[[Function], Wrapping[X]]:  # noqa: ARG001  for type checkers alone
+def _seen_as(_: type[X]) -> Callable[[Function], Wrapping[X]]:
     """Say how the functions of a wrapper see a batch."""
 
     def same(wrapper: Any) -> Wrapping[X]:

@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there whe
 Context: TypeAlias = Any  # what autograd hands from a forward to a backward call
 
 
-class Operation(Function):  # type: ignore[misc]
+class Operation(Function):
     """Any operation with a gradient rule, on plain tensors."""
 
     @staticmethod
@@ -203,7 +203,7 @@ def _gradients(
     return found
 
 
-class Transformed(Function):  # type: ignore[misc]
+class Transformed(Function):
     """Any step, on tensors that are wrapped or have tangents."""
 
     @staticmethod

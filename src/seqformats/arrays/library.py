@@ -302,7 +302,7 @@ class Library:
         """Share the memory of half precision on the host as NumPy's int16, of bfloat16 as uint16; None elsewhere."""
         return None
 
-    def floats(self, x: Any) -> Array | None:
+    def floats(self, x: object) -> Array | None:
         """The memory of anything as a NumPy array of its shape, where that is quick, else None.
 
         Of a plain C-contiguous array of this library, of float32 and on the host, that wants no gradient.

@@ -8,12 +8,13 @@ from typing import Any
 from .. import registry
 from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, quote
 from ..formats import LoD, Ragged
+from ..formats.annotations import Given
 from ..formats.encoding import Encoding
 from .kinds import STRUCT, Column, DataType, kind_of, library
 from .reading import EMPTY, RAISE, Part, Reader, join_parts
 
 
-def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> Any:
+def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise") -> Any:
     """A column of lists, of text or of bytes as a batch, over the memory of the column where that is possible.
 
     Parameters
@@ -91,7 +92,7 @@ def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> 
 
 
 def from_table(
-    table: Any, columns: str | Iterable[str] | None = None, *, missing: str = "raise", items: Any = "raise"
+    table: Given, columns: str | Iterable[str] | None = None, *, missing: str = "raise", items: object = "raise"
 ) -> dict[str, Any]:
     """Columns of a table, each as a batch, by their names.
 
@@ -149,7 +150,7 @@ def from_table(
     return found
 
 
-def _column(column: Column, name: str, missing: str, items: Any) -> Any:
+def _column(column: Column, name: str, missing: str, items: object) -> Any:
     """One column of a table: a batch, an array, or a dict of these."""
     kind = column.type
     try:
@@ -165,7 +166,7 @@ def _column(column: Column, name: str, missing: str, items: Any) -> Any:
     }
 
 
-def rows_or_sequences(column: Column, missing: str, items: Any) -> Any:
+def rows_or_sequences(column: Column, missing: str, items: object) -> Any:
     """A column of a table, but of structs: a batch, or an array of its rows; errors do not name it."""
     chunks, kind = _chunks(column)
     found = _read(chunks, kind, missing, items, shaped=True)
@@ -179,7 +180,7 @@ def _check_missing(missing: object) -> None:
         raise CHOICE(f'missing must be "raise" or "empty", not {quote(missing)}')
 
 
-def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
+def _chunks(column: Given) -> tuple[Sequence[Column], DataType]:
     """The chunks of a column, and their type."""
     pa = library()
     if isinstance(column, pa.Array):
@@ -189,7 +190,7 @@ def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
     return column.chunks, column.type
 
 
-def import_column(x: Any) -> Column:
+def import_column(x: Given) -> Column:
     """The chunked array behind the PyCapsules of an object."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):
@@ -208,7 +209,7 @@ def import_column(x: Any) -> Column:
     )
 
 
-def _table(x: Any) -> Any:
+def _table(x: Given) -> Any:
     """A table of pyarrow."""
     pa = library()
     if isinstance(x, pa.Table):
@@ -235,7 +236,7 @@ def _check_structs(column: Column) -> None:
         raise BROKEN(f"its structs are broken: {error}") from None
 
 
-def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: Any, shaped: bool = False) -> Part:
+def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: object, shaped: bool = False) -> Part:
     """Read chunks of one type; `shaped`: lists of one size are rows with a shape."""
     if not chunks:
         chunks = [library().array([], kind)]
@@ -259,7 +260,7 @@ def _name_column(error: Exception, name: str) -> Exception:
 
 
 @registry.provides("from_arrow")
-def own_of(x: Any) -> Encoding[Any]:
+def own_of(x: object) -> Encoding[Any]:
     """A column that was given for a batch."""
     own: Encoding[Any] = from_arrow(x)
     return own

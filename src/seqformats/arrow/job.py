@@ -23,6 +23,7 @@ from ..errors import (
     quote,
 )
 from ..formats import LoD, Ragged
+from ..formats.annotations import Given
 from ..operations.library import to
 from ..registry import kind_of
 from .columns import from_arrow, from_table
@@ -121,7 +122,7 @@ class Job:
             taken[name] = _call_step(name, _shape_column, taken[name], shape)
         return list(taken.values())
 
-    def _by_name(self, made: Any, alone: str) -> Mapping[str, object]:
+    def _by_name(self, made: Given, alone: str) -> Mapping[str, object]:
         if isinstance(made, tuple) and hasattr(made, "_asdict"):  # what `mask_tokens` gives, say
             return cast(Mapping[str, object], made._asdict())
         if not isinstance(made, Mapping):
@@ -210,7 +211,7 @@ def _call_step(name: str, step: Callable[..., Any], *given: Any) -> Any:
         raise again(error, f"column {name!r}: {error}") from None
 
 
-def _convert_tensors(column: Any) -> Any:
+def _convert_tensors(column: Given) -> Any:
     """A column with tensors, Arrow's or Ray's, as lists: of a fixed size where all tensors have one shape."""
     import pyarrow as pa
 
@@ -222,7 +223,7 @@ def _convert_tensors(column: Any) -> Any:
     return to_arrow(whole.to_numpy_ndarray()) if not whole.null_count else whole.storage
 
 
-def _of_several_lengths(tensors: Any) -> Ragged[Any]:
+def _of_several_lengths(tensors: Given) -> Ragged[Any]:
     """Ray's tensors of several shapes, stored as numbers beside shapes, where only the first axis varies."""
     numbers, shapes = map(from_arrow, tensors.storage.flatten())
     sizes = shapes.data.reshape(len(tensors), tensors.type.ndim)
@@ -236,7 +237,7 @@ def _of_several_lengths(tensors: Any) -> Ragged[Any]:
     return Ragged(numbers.data.reshape(rows, *(sizes[0, 1:] if len(sizes) else ())), sizes[:, 0])
 
 
-def _shape_column(x: Any, shape: tuple[int, ...]) -> Any:
+def _shape_column(x: Given, shape: tuple[int, ...]) -> Any:
     """A column whose innermost lists are items of this shape, all or some of them being lists like others."""
     if isinstance(x, np.ndarray):
         data, levels = x, []
@@ -276,7 +277,7 @@ def _make_array(value: object, large: bool) -> Any:
     return rows
 
 
-def column_of(values: Any) -> Any:
+def column_of(values: Given) -> Any:
     """Rows as a column of Arrow: an axis beside the first is a list of a fixed size."""
     return to_arrow(values) if isinstance(values, np.ndarray) else values
 

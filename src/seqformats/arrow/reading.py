@@ -63,7 +63,7 @@ class Part(NamedTuple):
 class Reader:
     """One chunk on its way in: what has been read so far, and what null lists and items become."""
 
-    def __init__(self, missing: str, items: Any, before: int = 0, shaped: bool = False) -> None:
+    def __init__(self, missing: str, items: object, before: int = 0, shaped: bool = False) -> None:
         self.missing = missing
         self.items = items
         self.before = before  # rows in the chunks before this one

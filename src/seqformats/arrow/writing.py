@@ -11,13 +11,14 @@ from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..converters.convert import as_own, convert
 from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, quote
 from ..formats import Pairs, Ragged
+from ..formats.annotations import Given
 from ..formats.structure import Structure
 from .kinds import BYTE_VIEWS, BYTES, FIXED, FIXED_BYTES, LISTS, VIEWS, Column, DataType, kind_of, library
 
 _MOST_INT32 = 2**31 - 1
 
 
-def to_arrow(x: Any, *, large: bool = True, type: Any = None) -> Any:
+def to_arrow(x: Given, *, large: bool = True, type: Any = None) -> Any:
     """A batch as a column of lists, over the memory of its data.
 
     Parameters
@@ -204,7 +205,7 @@ def _cast(column: Column, type: DataType) -> Column:
 
 
 @registry.provides("to_capsules")
-def to_capsules(x: Any, requested_schema: Any = None) -> tuple[Any, Any]:
+def to_capsules(x: object, requested_schema: Any = None) -> tuple[Any, Any]:
     """A batch by the Arrow PyCapsule interface, as the type that is requested where it can be that."""
     type = None
     if requested_schema is not None:

@@ -10,10 +10,10 @@ from ..arrays import adopt, is_array
 from ..errors import DEVICES, KIND, MIXED, ConversionError, StructureError
 from ..formats import Encoding
 from ..operations.batch import join_batches
-from .memory import array_like, is_record, is_row_list, members_of, telling
+from .memory import Memory, array_like, is_record, is_row_list, members_of, telling
 
 
-def join_memories(before: Any, more: Any, what: str) -> Any:
+def join_memories(before: Memory, more: Memory, what: str) -> Any:
     """Two memories as one: the rows of the second come behind those of the first.
 
     Raises
@@ -27,7 +27,7 @@ def join_memories(before: Any, more: Any, what: str) -> Any:
 Done = dict[tuple[int, int], tuple[Any, Any, Any]]
 
 
-def _join(before: Any, more: Any, what: str, done: Done) -> Any:
+def _join(before: Memory, more: Memory, what: str, done: Done) -> Any:
     """Join what is in two containers; `done` are the pairs already joined, so that what is there twice stays so."""
     key = id(before), id(more)
     if key not in done:
@@ -35,7 +35,7 @@ def _join(before: Any, more: Any, what: str, done: Done) -> Any:
     return done[key][2]
 
 
-def _both(before: Any, more: Any, what: str, done: Done) -> Any:
+def _both(before: Memory, more: Memory, what: str, done: Done) -> Any:
     if is_array(before) and is_array(more):
         return _arrays(before, more, what)
     if array_like(before) or array_like(more):
@@ -59,7 +59,7 @@ def _both(before: Any, more: Any, what: str, done: Done) -> Any:
     return _containers(before, more, what, done)
 
 
-def _containers(before: Any, more: Any, what: str, done: Done) -> Any:
+def _containers(before: Memory, more: Memory, what: str, done: Done) -> Any:
     if isinstance(before, dict):
         if before.keys() != more.keys():
             raise _differ(before, more, what)
@@ -77,7 +77,7 @@ def _containers(before: Any, more: Any, what: str, done: Done) -> Any:
     return twin
 
 
-def _arrays(before: Any, more: Any, what: str) -> Any:
+def _arrays(before: Memory, more: Memory, what: str) -> Any:
     library, first = adopt(before, what)
     other, second = adopt(more, what)
     if library is not other or library.device(first) != other.device(second):
@@ -93,7 +93,7 @@ def _arrays(before: Any, more: Any, what: str) -> Any:
     return library.concatenate([first, second])
 
 
-def _batches(before: Any, more: Any, what: str) -> Any:
+def _batches(before: Memory, more: Memory, what: str) -> Any:
     if not (isinstance(before, Encoding) and type(before) is type(more)):
         raise _differ(before, more, what)
     try:
@@ -102,14 +102,14 @@ def _batches(before: Any, more: Any, what: str) -> Any:
         raise MIXED(f"{what} of the sources that are added does not fit: {error}") from None
 
 
-def _differ(before: Any, more: Any, what: str) -> StructureError:
+def _differ(before: Memory, more: Memory, what: str) -> StructureError:
     return MIXED(
         f"{what} of the sources that are added must hold the same as that of the others, but in one place there is "
         f"{_describe(before)}, and {_describe(more)} is given"
     )
 
 
-def _describe(x: Any) -> str:
+def _describe(x: Memory) -> str:
     """Describe a container, with the number of its members or their keys."""
     if isinstance(x, dict):
         return f"a dict of {', '.join(map(repr, x)) or 'nothing'}"

@@ -11,7 +11,7 @@ import dataclasses
 import numbers
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ _DEEPEST = 100  # containers in one another, far below Python's limit of calls
 _CONTAINERS = frozenset((dict, list, tuple))
 _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
+
+Memory: TypeAlias = Any
+"""What a model keeps between steps: arrays, encodings, objects that follow by themselves, and containers of these."""
 
 
 def array_like(x: object) -> bool:
@@ -47,7 +50,7 @@ def is_record(x: object) -> bool:
     return hasattr(x, "_fields") if isinstance(x, tuple) else dataclasses.is_dataclass(x) and not isinstance(x, type)
 
 
-def members_of(x: Any) -> Iterable[Any] | None:
+def members_of(x: Memory) -> Iterable[Any] | None:
     """List the members of a container; None where `x` is none."""
     if isinstance(x, dict):
         return x.values()
@@ -56,7 +59,7 @@ def members_of(x: Any) -> Iterable[Any] | None:
     return [getattr(x, field.name, None) for field in dataclasses.fields(x)] if is_record(x) else None
 
 
-def is_row_list(x: Any, what: str) -> bool:
+def is_row_list(x: Memory, what: str) -> bool:
     """Tell whether this is a list or tuple without a part in it, however deep: one Python object a row."""
     kind: Any = type(x)
     if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or is_record(x)):
@@ -140,12 +143,12 @@ def _collect(
 Done = dict[int, tuple[Any, Any]]
 
 
-def map_memory(memory: Any, change: Callable[[Any], Any]) -> Any:
+def map_memory(memory: Memory, change: Callable[[Any], Any]) -> Any:
     """Rebuild the containers with every part changed, once where it occurs several times."""
     return change(memory) if array_like(memory) else _map(memory, change, {})
 
 
-def _map(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+def _map(x: Memory, change: Callable[[Any], Any], done: Done) -> Any:
     """Change what is in a memory; `done` are the objects that were changed, by their places, and into what."""
     if type(x) in _SCALARS:
         return x
@@ -156,7 +159,7 @@ def _map(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
     return known[1]
 
 
-def _rebuild(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+def _rebuild(x: Memory, change: Callable[[Any], Any], done: Done) -> Any:
     """A container like `x`, with every part in it changed; `x` itself where none is."""
     before = members_of(x)
     if before is None:
@@ -211,7 +214,7 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
     return rows
 
 
-def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
+def check_memory(memory: Memory, rows: int, place: Place) -> list[Any]:
     """The parts of a memory that must be told of every step.  Errors are raised before anything has changed."""
     if memory is None:
         return []
@@ -247,7 +250,9 @@ class Memories:
         self._buffers: dict[tuple[int, int], Any] = {}
         self._turn = 0
 
-    def follow(self, memory: Any, place: Place, parents: Array, at_place: Array, tokens: Array, scores: Array) -> Any:
+    def follow(
+        self, memory: object, place: Place, parents: Array, at_place: Array, tokens: Array, scores: Array
+    ) -> Any:
         """Row i of the result is row ``parents[i]``; `at_place` are the same numbers there, as its `tokens` are.
 
         A cache gets them beside the scores, since there may be no array in the memory to say where that is.
@@ -258,7 +263,7 @@ class Memories:
         self.rows = parents.size
         number, library = -1, place.library
 
-        def move(x: Any) -> Any:
+        def move(x: Memory) -> Any:
             nonlocal number
             number += 1
             if is_array(x):
@@ -272,7 +277,7 @@ class Memories:
 
         return map_memory(memory, move)
 
-    def stay(self, memory: Any, at_place: Array, tokens: Array) -> Any:
+    def stay(self, memory: object, at_place: Array, tokens: Array) -> Any:
         """Go on where every row follows the row of the same number: only who follows every step is told."""
         return map_memory(
             memory, lambda x: x if array_like(x) or not telling(x) or _is_cache(x) else notify(x, at_place, tokens)
@@ -359,10 +364,10 @@ def _samples(found: list[Any]) -> Iterable[tuple[Library, Array]]:
             yield adopt(part if is_array(part) else part._sample(), "memory")
 
 
-def rows_of(x: Any, rows: Array, what: str) -> Any:
+def rows_of(x: object, rows: Array, what: str) -> Any:
     """Rebuild the containers with these rows of what has rows."""
 
-    def pick(part: Any) -> Any:
+    def pick(part: Memory) -> Any:
         if is_array(part):
             library, array = adopt(part, what)
             return library.take(array, rows, 0)

@@ -13,7 +13,7 @@ from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
 from .live import Trail
-from .memory import Place
+from .memory import Memory, Place
 from .rows import Tree
 from .step import no_gradient_error
 
@@ -138,7 +138,7 @@ def _by_step(rows: Array, trail: Trail) -> tuple[list[Array], Array]:
     return steps, inverse_order(order)
 
 
-def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:
+def _leaves(x: Memory, path: Key) -> Iterator[tuple[Key, Any]]:
     """The arrays in containers, by their places."""
     if isinstance(x, dict):
         for key, value in x.items():
@@ -150,7 +150,7 @@ def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:
         yield path, x
 
 
-def _rebuild(x: Any, path: Key, found: Mapping[Key, object]) -> Any:
+def _rebuild(x: Memory, path: Key, found: Mapping[Key, object]) -> Any:
     """Rebuild the containers with other leaves."""
     if isinstance(x, dict):
         return {key: _rebuild(value, (*path, key), found) for key, value in x.items()}

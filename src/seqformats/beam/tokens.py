@@ -12,6 +12,7 @@ from ..converters.convert import convert
 from ..converters.layouts import check_at_least
 from ..errors import COUNTS, KIND, LENGTHS
 from ..formats import List, Ragged, is_own
+from ..formats.annotations import Given
 from ..formats.structure import integers
 from ..limits import OBJECT, check_room
 
@@ -37,7 +38,7 @@ def is_nested(given: object) -> bool:
     return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
 
 
-def one_by_one(given: Any) -> Any:
+def one_by_one(given: Given) -> Any:
     """Split what holds tokens, or sequences of them, into one by one; an array on the host."""
     if is_array(given):
         given = to_host(given)

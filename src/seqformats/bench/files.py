@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import BROKEN, COLUMNS, EMPTY, KIND, import_extra, quote
+from ..formats.annotations import Given
 from ..formats.structure import Structure, integers
 
 
@@ -146,7 +147,7 @@ def _jsonl(path: Path, column: str | None) -> Array:
     return _lengths_of(rows, column, path)
 
 
-def _lengths_of(found: Any, column: str | None, path: Path) -> Array:
+def _lengths_of(found: Given, column: str | None, path: Path) -> Array:
     """Return lengths of lists, texts or numbers, or of one column of a dict of columns or of rows that are dicts."""
     if isinstance(found, Mapping):
         found = found[_choose_column(list(found), column, path)]

@@ -104,7 +104,7 @@ def to_masked(
 ) -> Masked:
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
     if side is None:
-        side = x.side if isinstance(x, Masked) else "right"
+        side = getattr(x, "side", "right")
     elif not isinstance(side, str):
         raise KIND(f'side must be "right" or "left", not {quote(side)}')
     elif side not in ("right", "left"):

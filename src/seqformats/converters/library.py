@@ -9,13 +9,14 @@ from .. import registry
 from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
 from ..errors import DTYPE, EXACT, LOST
 from ..formats import Encoding
+from ..formats.annotations import Given
 from ..formats.bare import is_column, read_column
 from ..formats.leaves import leaves, rebuild
 
 Change = Callable[[Library, Array], Array]
 
 
-def change_arrays(x: Any, change: Change) -> Any:
+def change_arrays(x: Given, change: Change) -> Any:
     """A batch, or an array, with every array of its items changed."""
     if is_column(x):
         x = read_column(x)
@@ -31,7 +32,7 @@ def _change(leaf: Array, change: Change) -> Array:
     return change(library, array)
 
 
-def bring(x: Any, library: object, dtype: DType) -> Any:
+def bring(x: Given, library: object, dtype: DType) -> Any:
     """A batch in the library of this name, then in this dtype; None: as it is."""
     if library is not None:
         x = change_arrays(x, in_library(library))

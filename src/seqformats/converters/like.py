@@ -8,6 +8,7 @@ from .. import registry
 from ..arrays import is_array
 from ..errors import BATCH, COUNTS, UNLIKE
 from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
+from ..formats.annotations import Given, Operands
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, columns_of, is_tree, map_columns, match_columns
@@ -56,7 +57,7 @@ def convert_like(y: object, x: X) -> X:
     return z
 
 
-def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
+def like_columns(y: Operands, x: Given) -> tuple[Tree, list[Any]]:
     """A tree, and what each of its columns shall be like."""
     for one in (y, x):
         if not is_tree(one):
@@ -66,7 +67,7 @@ def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
     return tree, match_columns(x, y, "the second tree")
 
 
-def back_to(y: Any, x: Any, level: int) -> Any:
+def back_to(y: Operands, x: Given, level: int) -> Any:
     """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
     if is_column(x):
         x = as_encoding(x)

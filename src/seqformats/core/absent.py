@@ -52,7 +52,7 @@ use_kernel = use_at_most = use_torch = switch = nothing
 _classes: dict[str, Any] = {}
 
 
-def use_encodings(encodings: Sequence[type], structure: type, order: type) -> None:  # noqa: ARG001
+def use_encodings(encodings: Sequence[type], structure: type, order: type) -> None:
     """Note the class of structures."""
     _classes["structure"] = structure
 
@@ -78,7 +78,7 @@ def filled(kind: type[T], **slots: object) -> T:
     return made
 
 
-def knows_dtype(dtype: object) -> bool:  # noqa: ARG001
+def knows_dtype(dtype: object) -> bool:
     """Tell that no fast path knows any dtype."""
     return False
 
@@ -162,7 +162,7 @@ class Calculate:
         return self.twin(*args)
 
     @staticmethod
-    def knows(*dtypes: object) -> bool:  # noqa: ARG004
+    def knows(*dtypes: object) -> bool:
         """Tell that there is nothing to be told."""
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..beam.tokens import is_token, one_by_one
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS, KIND, LEVELS
 from ..formats import Encoding, LoD, Ragged
+from ..formats.annotations import Given
 from ..formats.bare import is_column
 from ..formats.structure import integers
 from ..gradients.operation import operand
@@ -49,7 +50,7 @@ def no_token(labels: Labels, place: int, width: int, blank: int) -> Exception:
     return BEYOND(f"token {place - int(labels.cum[label])} of label {label} is {token}, {why}")
 
 
-def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:
+def _in_lists(given: Given, levels: int) -> tuple[Labels, Array | None]:
     """Labels in lists, and how many each sequence has; None where it is one."""
     above, parts, counts = 1, list(given), None
     while any(isinstance(part, (list, tuple)) and not all(map(is_token, part)) for part in parts):
@@ -70,7 +71,7 @@ def _in_lists(given: Any, levels: int) -> tuple[Labels, Array | None]:
     return Labels(tokens, frozen(cum), frozen(np.arange(len(each) + 1))), several
 
 
-def _in_batch(given: Any, levels: int) -> tuple[Labels, Array | None]:
+def _in_batch(given: Given, levels: int) -> tuple[Labels, Array | None]:
     """Read labels in an encoding, a column or an array of two axes, as `_in_lists` does those in lists."""
     if not isinstance(given, Encoding) and len(getattr(given, "shape", ())):
         return _in_lists(list(one_by_one(given)), levels)

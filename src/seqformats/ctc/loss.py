@@ -10,6 +10,7 @@ from ..arrays import NUMPY, Array, frozen
 from ..converters.convert import restore
 from ..errors import CHOICE, NO_GRADIENT, quote
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Operands
 from ..formats.leaves import connect, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, with_rule
@@ -219,10 +220,10 @@ class Loss(NamedTuple):
     def second_order(self, x: Encoding, dy: Array) -> Any:
         """The gradient, in a graph where its own gradient is refused."""
 
-        def refuse(ddx: Any) -> Any:  # noqa: ARG001  there is none
+        def refuse(_: object) -> Any:
             raise NO_GRADIENT("the gradient of ctc_loss has no gradient itself")
 
-        def rule(operands: Any, back: bool) -> tuple[Any, Pullback | None]:
+        def rule(operands: Operands, back: bool) -> tuple[Any, Pullback | None]:
             pullback = self.rule(operands[0], True)[1]
             assert pullback is not None
             return pullback(operands[1]), refuse if back else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -187,7 +186,7 @@ def ctc_beam_search(
     return CTCResult(LoD._over(found.tokens, levels), found.scores, LoD._over(found.times, levels), found.path_scores)
 
 
-def _real(value: Any, what: str, default: float | None = None) -> float:
+def _real(value: object, what: str, default: float | None = None) -> float:
     """A finite number, or the default where it is None."""
     if value is None and default is not None:
         return default

@@ -17,6 +17,7 @@ from .. import core, hints, registry
 from ..arrays import Array, DType, Library
 from ..arrays.library import Operand
 from ..errors import DTYPE, KIND
+from .annotations import Operands, Shaped
 
 if TYPE_CHECKING:
     from .structure import Structure
@@ -98,7 +99,7 @@ def _comparison(name: str, of_none: bool) -> Callable[[Any, Any], Any]:
 def _swap(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Make a function of two operands take them in the other order."""
 
-    def swap(a: Any, b: Any) -> Any:
+    def swap(a: Operands, b: Operands) -> Any:
         return operate(b, a)
 
     swap.__name__ = operate.__name__
@@ -127,7 +128,7 @@ class Arithmetic:
 
         def _look(self) -> Library: ...
         def _sample(self) -> Array: ...
-        def _with_data(self, data: Any) -> Self: ...
+        def _with_data(self, data: Shaped) -> Self: ...
         def __len__(self) -> int: ...
 
         def __add__(self, other: Operand) -> Self: ...
@@ -235,11 +236,13 @@ class Arithmetic:
                 return map_one(ufunc, x) if len(inputs) == 1 else map_two(ufunc, x, inputs[1])
         return registry.service("array_ufunc")(ufunc, method, inputs, options)
 
-    def __array_function__(self, function: Any, types: object, args: Any, options: Any) -> Any:
+    def __array_function__(self, function: Callable[..., Any], types: object, args: Any, options: Any) -> Any:
         return registry.service("array_function")(function, args, options)
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: object, args: Any = (), options: Any = None) -> Any:
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: object, args: Any = (), options: Any = None
+    ) -> Any:
         return registry.service("torch_function")(function, args, options or {})
 
 
@@ -263,7 +266,7 @@ for _name in hints.ABSENT:
     setattr(Arithmetic, _name, _Absent(_name))
 
 
-def fail(error: Exception, function: Any, operands: Sequence[Operand]) -> NoReturn:
+def fail(error: Exception, function: object, operands: Sequence[Operand]) -> NoReturn:
     """Raise an error of a library once more; where it has no such operation for these items as one that says so."""
     words = str(error)
     if not (isinstance(error, TypeError) or "not implemented" in words or "not supported" in words):

@@ -388,7 +388,7 @@ def _store(value: Any) -> Any:
     return value.astype("<i8", copy=False).tobytes() or () if whole else value
 
 
-def _read_back(value: Any) -> Any:
+def _read_back(value: object) -> Any:
     if type(value) is tuple:
         return tuple(map(_read_back, value))
     if type(value) is not bytes:
@@ -398,14 +398,14 @@ def _read_back(value: Any) -> Any:
     return np.frombuffer(value, "<i8").astype(np.int64)
 
 
-def restored(kind: type[Encoding], *values: Any) -> Any:
+def restored(kind: type[Encoding], *values: object) -> Any:
     """The encoding that a pickle holds, built and checked by its constructor."""
     if not isinstance(kind, type) or not issubclass(kind, Encoding):
         raise KIND(f"a pickle of an encoding names its class, not {quote(kind)}")
     return kind(*map(_read_back, values))
 
 
-def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the signature is pickle's
+def no_state(self: Encoding, _: object) -> NoReturn:
     """Pickles rebuild through the constructor; one that sets fields behind its back is forged.
 
     Each encoding names this itself, since a frozen dataclass with slots would get a `__setstate__` that checks nothing.

@@ -11,6 +11,7 @@ from ..arrays import Array, Library, adopt, is_array, library_of
 from ..errors import ARGUMENT, DTYPE, LENGTHS, LONG, ROWS, SHAPE, WHOLE
 from ..launch.kernel import Work, kernel, launcher
 from ..layout import Layout
+from .annotations import Shaped
 from .structure import Structure, integers, whole
 
 add_lengths, count_true = kernel("add_lengths"), kernel("count_true")
@@ -68,7 +69,7 @@ class LateStructure(Structure):
         self.late = False
         return found
 
-    def serves(self, data: Any) -> bool:
+    def serves(self, data: Shaped) -> bool:
         """Tell whether the host's side is still to come, and no encoding over such data wants it."""
         return self.late and (not is_array(data) or library_of(data).kind(data) == "cuda")
 

@@ -19,7 +19,7 @@ from ..arrays import Array, DType, Library, Shape, functional, is_array, library
 from ..errors import NO_GRADIENT
 from ..limits import check_finite
 from ..reading import are_numbers
-from .annotations import Shaped
+from .annotations import Given, Operands, Shaped
 from .encoding import Encoding
 from .pairs import Pairs
 
@@ -129,7 +129,7 @@ def without_data(x: object) -> Any:
     return rebuild(x, [_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 
-def _shape_of(x: Any, shape: Shape, dtype: DType) -> Any:
+def _shape_of(x: Given, shape: Shape, dtype: DType) -> Any:
     """Remember an array that had this shape and dtype."""
     if 0 in shape and not isinstance(x, ShapeDtype) and x.shape == shape:
         return library_of(x).alias(x)
@@ -155,7 +155,7 @@ def cast_leaves(x: Encoding, dtype: DType) -> Encoding:
     return x._with([library_of(leaf).astype(leaf, dtype) for leaf in x._leaves()])
 
 
-def _all_numbers(x: Any) -> bool:
+def _all_numbers(x: Given) -> bool:
     """Tell whether there is no array in lists, or operands.  A walk over each number takes far longer."""
     return are_numbers(tuple(x)) or (
         type(x) is tuple and all(type(part) in (list, tuple) and (not part or are_numbers(tuple(part))) for part in x)
@@ -221,7 +221,7 @@ def connect(rule: Rule, x: object, second_order: SecondOrder | None = None, *, b
     return call.rebuilt(library.connect(call, arrays))
 
 
-def settle(y: Any) -> Any:
+def settle(y: Operands) -> Any:
     """A result with its items in the dtypes that their library has for them; see `Library.settle`."""
     if not functional or type(y) is np.ndarray:
         return y

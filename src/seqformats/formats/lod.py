@@ -79,7 +79,7 @@ class LoD(_Deep[Data]):
         def __init__(self: LoD[np.ndarray], data: np.ndarray, lod: Sequence[Integers] | Shaped) -> None: ...
         @overload
         def __init__(self, data: Data, lod: Sequence[Integers] | Shaped) -> None: ...
-        def __init__(self, *args: Any, **options: Any) -> None: ...
+        def __init__(self, *args: object, **options: object) -> None: ...
 
     keeps_levels: ClassVar[bool] = True
     __setstate__ = no_state
@@ -307,11 +307,11 @@ class LoD(_Deep[Data]):
         return (self._levels,)
 
     @classmethod
-    def _output_spec(cls, structure: Structure, levels: tuple[Structure, ...]) -> OutputSpec:  # noqa: ARG003  as in every encoding
+    def _output_spec(cls, structure: Structure, levels: tuple[Structure, ...]) -> OutputSpec:
         return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _freeze(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:  # noqa: ARG003
+    def _freeze(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:
         return cls._over(data, levels)
 
     def _with_data(self, data: Shaped) -> Self:

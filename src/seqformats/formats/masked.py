@@ -66,7 +66,7 @@ class Masked(Encoding[Data]):
         def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: Side = "right") -> None: ...
         @overload
         def __init__(self, data: Data, lengths: Integers, side: Side = "right") -> None: ...
-        def __init__(self, *args: Any, **options: Any) -> None: ...
+        def __init__(self, *args: object, **options: object) -> None: ...
     else:
 
         def __init__(self, data: Data, lengths: Integers = None, side: Side = "right", *, mask: None = None) -> None:
@@ -205,7 +205,7 @@ class Masked(Encoding[Data]):
         return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod
-    def _freeze(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
+    def _freeze(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:
         x: Any = _open()
         x.data = data
         late = structure.late and structure.serves(data)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .encoding import Encoding
 
 SEQUENCES = 128  # drawn at most
 _BOXES = 256
@@ -45,7 +48,7 @@ class Picture(NamedTuple):
     padded: bool  # is what no box covers padding, and not nothing?
 
 
-def picture(x: Any) -> Picture:
+def picture(x: Encoding) -> Picture:
     """Lay out the picture of an `Encoding`, which imports this module when it is to be drawn."""
     structure = x._structure
     n = structure.n
@@ -69,7 +72,7 @@ def picture(x: Any) -> Picture:
     return Picture(type(x).__name__, note, boxes, _groups(x, width), width, height, padded)
 
 
-def _boxes(x: Any) -> list[Box]:
+def _boxes(x: Encoding) -> list[Box]:
     """In the order in which they lie, of the first sequences in that order."""
     structure = x._structure
     if x._by_steps:
@@ -100,7 +103,7 @@ def _pack_boxes(ordered: list[tuple[int, int]], steps: Any) -> list[Box]:
     return found
 
 
-def _groups(x: Any, width: int) -> list[list[tuple[int, int]]]:
+def _groups(x: Encoding, width: int) -> list[list[tuple[int, int]]]:
     """The groups of the outer levels that begin in what is drawn, with items."""
     found = []
     rows = x._levels[-1].offsets
@@ -111,7 +114,7 @@ def _groups(x: Any, width: int) -> list[list[tuple[int, int]]]:
     return found
 
 
-def _facts(x: Any) -> str:
+def _facts(x: Encoding) -> str:
     lengths = x._structure.lengths
     n = lengths.size
     facts = [f"{n} sequence{'s' * (n != 1)}"]

@@ -37,7 +37,9 @@ class Readable(Protocol):
     @property
     def _planned(self) -> bool: ...
     @property
-    def data(self) -> Any: ...  # noqa: D102
+    def data(self) -> Any:
+        """Items."""
+
     def _read(self) -> tuple[Any, ...]: ...
 
 

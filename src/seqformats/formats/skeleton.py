@@ -122,14 +122,14 @@ def _names(x: Encoding[Any]) -> list[str]:
     return [field.name for field in dataclasses.fields(own)]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A field as numbers and text in lists."""
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _fits(leaf: Any, lead: Shape) -> bool:
+def _fits(leaf: object, lead: Shape) -> bool:
     """Tell whether this is an array with these first axes."""
     shape = getattr(leaf, "shape", None)
     if shape is None or not hasattr(leaf, "dtype"):

@@ -9,6 +9,7 @@ from ..arrays import Array, DType, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, restore
 from ..errors import BATCH, DEVICES, DTYPE, KIND, SLOPE
 from ..formats import Encoding, Pairs
+from ..formats.annotations import Operands
 from ..formats.bare import as_encoding
 from ..formats.encoding import abridge
 from ..formats.leaves import ShapeDtype, leaves, rebuild
@@ -88,7 +89,7 @@ _FLOATS = ("float", "bfloat", "complex")
 _NUMBERS = (*_FLOATS, "int", "uint", "bool")
 
 
-def _laid_out(dy: object, y: Any) -> Any:
+def _laid_out(dy: object, y: Operands) -> Any:
     if is_array(dy):
         return _laid_out_like(dy, y)
     is_rows = isinstance(y, ShapeDtype) or is_array(y)

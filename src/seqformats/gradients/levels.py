@@ -19,6 +19,7 @@ from ..arrays import is_array
 from ..converters.convert import rows_of
 from ..errors import LEVEL, quote
 from ..formats import Encoding, LoD, level_index, structure_of
+from ..formats.annotations import Operands
 from ..formats.bare import is_batch, is_list
 from ..formats.leaves import without_data
 from ..formats.overlapping import with_levels
@@ -73,7 +74,7 @@ class Outer(NamedTuple):
         found = self.operand
         return self._replace(operand=found._replace(own=without_data(found.own)), inner=without_data(self.inner))
 
-    def whole(self, y: Any) -> Any:
+    def whole(self, y: Operands) -> Any:
         """Each batch of a result over the inner sequences with all levels."""
         if type(y) is tuple:
             return tuple([self.whole(part) for part in y])
@@ -83,7 +84,7 @@ class Outer(NamedTuple):
         below = y._levels[len(self.inner._levels) :]
         return with_levels(y, (*own._levels, *below)) if below else own._with_data(rows_of(y))
 
-    def narrow(self, y: Any) -> Any:
+    def narrow(self, y: Operands) -> Any:
         """The reverse of `whole`."""
         if type(y) is tuple:
             return tuple([self.narrow(part) for part in y])
@@ -92,7 +93,7 @@ class Outer(NamedTuple):
         below = y._levels[len(self.operand.own._levels) :]
         return with_levels(y, (*self.inner._levels, *below)) if below else self.inner._with_data(rows_of(y))
 
-    def result(self, y: Any) -> Any:
+    def result(self, y: Operands) -> Any:
         """A result, or a tuple of some, in the caller's kind."""
         if isinstance(y, tuple):
             parts = [self.result(part) for part in y]
@@ -100,7 +101,7 @@ class Outer(NamedTuple):
         back = self.operand.result
         return y if back is None or not isinstance(y, Encoding) else back(y)
 
-    def gradient(self, dx: Any) -> Any:
+    def gradient(self, dx: object) -> Any:
         """The gradient of the batch as the caller gets it."""
         back = self.operand.gradient
         found = self.whole(dx)
@@ -190,7 +191,7 @@ def _by_name(public: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     return {**dict(zip(_names(public), args, strict=False)), **options}
 
 
-def _finish(how: _Levels, read: dict[str, Outer], outer: Outer, y: Any, given: dict[str, Any]) -> Any:
+def _finish(how: _Levels, read: dict[str, Outer], outer: Outer, y: Operands, given: dict[str, Any]) -> Any:
     """The result in the caller's kind, with all levels where each item has one."""
     keeps = _keeps(how, given)
     y = outer.whole(y) if keeps else y
@@ -251,7 +252,7 @@ def _vjp(
     like = without_data(outer.whole(y)) if keeps else None
     ways = [read.get(name) for name in how.gradients if given.get(name) is not None]
 
-    def back(dy: Any) -> Any:
+    def back(dy: Operands) -> Any:
         dx = pullback(shape.narrow(fitting(dy, like, device)) if keeps else dy)
         if not isinstance(dx, tuple):
             return dx if ways[0] is None else ways[0].gradient(dx)

@@ -15,6 +15,7 @@ from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
+from ..formats.annotations import Given, Operands
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import autocast, calculate, cast_leaves, connect, settle, wants_grad, without_data
 from ..formats.pairs import is_encoding
@@ -41,7 +42,7 @@ class Back:
     def __init__(self, way: Pullback, path: Any, shape: Encoding, *kept: Array) -> None:
         self.way, self.path, self.shape, self.kept = way, path, shape, kept
 
-    def __call__(self, dy: Any) -> Any:
+    def __call__(self, dy: Operands) -> Any:
         """By the fast path, or else the other."""
         dx = self.path.enter(self.shape, dy, *self.kept)
         return self.way(dy) if dx is None else dx
@@ -225,7 +226,7 @@ def _vjp_if_asked(call: Call[Any]) -> tuple[Any, Pullback]:
     except TypeError as error:
         refused = error
 
-    def pullback(dy: object) -> Any:  # noqa: ARG001  there is none
+    def pullback(_: object) -> Any:
         raise KIND(str(refused))
 
     return call.run(), pullback
@@ -342,7 +343,7 @@ class Operation:
             self.path.twin = self.in_python
             self.run = self.path.run
 
-    def in_python(self, x: Any, *options: Any) -> Any:
+    def in_python(self, x: Given, *options: Any) -> Any:
         """Return the result without the fast path."""
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()
@@ -361,7 +362,7 @@ class Operation:
             return calculate(lambda z: self.forward(z, *options), x)
         return connect(functools.partial(self._apply_rule, options), x, self.second_order, by_column=self.by_column)
 
-    def _key(self, x: Any, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _key(self, x: Encoding, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Make the key of a call plan, of whole numbers and flags as they are given; None where there is no plan."""
         if self.sums and x._dtype in AUTOCAST:
             return None
@@ -370,13 +371,13 @@ class Operation:
         kinds = (*map(type, options),)
         return (self, *options, *kinds) if _PLAIN.issuperset(kinds) else None
 
-    def outside(self, x: Any, options: tuple[Any, ...], key: tuple[Any, ...] | None) -> Any:
+    def outside(self, x: Encoding, options: tuple[Any, ...], key: tuple[Any, ...] | None) -> Any:
         """The result outside of any graph, with options that have been checked."""
         if key is not None:
             return x._with_data(by_plan(x, (x.data,), key, self._data, x, options))
         return self.forward(x, *options)
 
-    def _data(self, x: Any, options: tuple[Any, ...]) -> Array:
+    def _data(self, x: Encoding, options: tuple[Any, ...]) -> Array:
         data: Array = self.forward(x, *options).data
         return data
 
@@ -390,7 +391,7 @@ class Operation:
         rule = functools.partial(self._apply_rule, checked)
         return Call(own, rule, result, gradient, self.second_order, self.by_column, self.has_gradient)
 
-    def _apply_rule(self, options: tuple[Any, ...], x: Any, back: bool) -> tuple[Any, Pullback | None]:
+    def _apply_rule(self, options: tuple[Any, ...], x: Operands, back: bool) -> tuple[Any, Pullback | None]:
         """The result with options that have been checked, and its pullback if it is wanted."""
         return self.rule(x, *options) if back else (self.forward(x, *options), None)
 

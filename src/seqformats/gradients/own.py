@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from ..arrays import adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own
 from ..converters.layouts import check_at_least
 from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, TOGETHER, StructureError, quote
 from ..formats import Encoding, Pairs
+from ..formats.annotations import Operands
 from ..formats.leaves import leaves, rebuild, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from . import operation as inner
@@ -20,6 +21,7 @@ from .operation import Call, Operand, Pullback, each_gradient, linear, operand, 
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Function: TypeAlias = Any  # a function of a user's, or None
 
 
 @overload
@@ -30,7 +32,7 @@ def operation(function: Callable[P, tuple[R, Pullback]], *, inputs: int = 1) -> 
 def operation(*, transpose: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @overload
 def operation(*, inputs: int) -> Callable[[Callable[P, tuple[R, Pullback]]], Callable[P, R]]: ...
-def operation(function: Any = None, transpose: Any = None, *, inputs: int = 1) -> Any:
+def operation(function: Function = None, transpose: Function = None, *, inputs: int = 1) -> Any:
     """Make an operation with a gradient: of a linear function and its transpose, or of a rule.
 
     Parameters
@@ -123,7 +125,7 @@ def operation(function: Any = None, transpose: Any = None, *, inputs: int = 1) -
             raise KIND(f"operation takes functions, but {what} is {quote(given)}")
     wants_like = transpose is not None and _has_like(transpose)
 
-    def prepare(*args: Any, **options: Any) -> Call[Any]:
+    def prepare(*args: Operands, **options: Any) -> Call[Any]:
         if len(args) < count:
             raise KIND(f"{name} takes {count} batches or arrays by place, but was given {len(args)}")
         others = args[count:]
@@ -165,13 +167,13 @@ def _has_like(function: Callable[..., Any]) -> bool:
     return found is not None and found.kind is found.KEYWORD_ONLY
 
 
-def _of_pair(name: str, function: Pullback, transpose: Pullback, like: Any) -> Call[Any]:
+def _of_pair(name: str, function: Pullback, transpose: Pullback, like: object) -> Call[Any]:
     """A linear operation: each of the two functions is the gradient of the other."""
 
-    def there(z: Any) -> Any:
+    def there(z: Operands) -> Any:
         return _result(name, function(z), z)
 
-    def back(dy: Any) -> Any:
+    def back(dy: Operands) -> Any:
         return _fit_gradient(name, transpose(dy), like)
 
     return Call(None, lambda z, _: (there(detach(z)), lambda dy: linear(back, there, dy)))
@@ -181,7 +183,7 @@ def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[
     """Make the call of any other operation; `likes` are the inputs without their data."""
     several = len(likes) > 1
 
-    def run(zs: Any) -> tuple[Any, Pullback]:
+    def run(zs: Operands) -> tuple[Any, Pullback]:
         given = zs if several else (zs,)
         found = rule(*given)
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
@@ -191,7 +193,7 @@ def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[
             )
         back = found[1]
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: Operands) -> Any:
             return _fitted_all(name, back(dy), likes, dy) if several else _fit_gradient(name, back(dy), likes[0])
 
         return _result(name, found[0], given[0]), pullback
@@ -199,7 +201,7 @@ def _of_rule(name: str, rule: Callable[..., Any], likes: Sequence[Any]) -> Call[
     return Call(None, lambda zs, _: run(detach(zs)), second_order=lambda zs, dy: run(zs)[1](dy))
 
 
-def _fitted_all(name: str, dxs: object, likes: Sequence[Any], dy: Any) -> tuple[Any, ...]:
+def _fitted_all(name: str, dxs: object, likes: Sequence[Any], dy: object) -> tuple[Any, ...]:
     """Fit the gradients of several inputs, zeros in the library of `dy` where a rule gives None."""
     if not isinstance(dxs, tuple) or len(dxs) != len(likes):
         raise RETURNED(f"the pullback of {name} must return a tuple of {len(likes)} gradients, but gave {quote(dxs)}")
@@ -215,14 +217,14 @@ def _fitted_all(name: str, dxs: object, likes: Sequence[Any], dy: Any) -> tuple[
     )
 
 
-def detach(x: Any) -> Any:
+def detach(x: Operands) -> Any:
     """Return a batch outside of the autograd graph, where the gradient of a user's function is its rule."""
     if not (with_autograd and wants_grad(x)):
         return x
     return rebuild(x, [library_of(leaf).alias(leaf) for leaf in leaves(x)])
 
 
-def _result(name: str, y: Any, x: Any) -> Any:
+def _result(name: str, y: Operands, x: Operands) -> Any:
     """Return the result of a user's function as an encoding of this library or an array."""
     if is_array(y):
         y = adopt(y, f"the result of {name}")[1]
@@ -236,7 +238,7 @@ def _result(name: str, y: Any, x: Any) -> Any:
     return y
 
 
-def _fit_gradient(name: str, dx: object, like: Any) -> Any:
+def _fit_gradient(name: str, dx: object, like: object) -> Any:
     """A gradient laid out as what it is for, in its dtype."""
     try:
         return cotangent(dx, like)

@@ -13,10 +13,12 @@ from ..arrays import Array, is_among
 from ..converters.layouts import check_at_least, one_of, to_masked
 from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, import_extra, quote
 from ..formats import Ragged
+from ..formats.annotations import Given
 from ..formats.structure import whole
 from ..later import import_now
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
+from .annotations import Torch
 from .columns import check_beside, columns_of, is_sequences, sequences, stack, whole_numbers
 from .encodings import KEYS, from_encodings
 
@@ -193,7 +195,7 @@ class Collator:
         if not isinstance(self.fills, Mapping):
             raise KIND(f"fills must be a dict, the number that pads each column, not {quote(self.fills)}")
 
-    def __call__(self, features: Any, return_tensors: str | None = None) -> Any:
+    def __call__(self, features: object, return_tensors: str | None = None) -> Any:
         """A batch of these rows; `return_tensors` in the place of the collator's own."""
         kind = self.return_tensors if return_tensors is None else return_tensors
         if kind not in ("pt", "np"):
@@ -396,7 +398,7 @@ class Collator:
 _FIELDS = {key: name for name, key in KEYS.items()}
 
 
-def _fields(features: Any) -> Any:
+def _fields(features: Given) -> Any:
     """Encodings of tokenizers as columns; anything else as it is."""
     if not (isinstance(features, (list, tuple)) and features and hasattr(features[0], "overflowing")):
         return features
@@ -419,12 +421,12 @@ def _word_begins(beside: dict[str, Ragged[Array]], ids: Ragged[Array], special: 
     return begins
 
 
-def _rectangle(x: Ragged[Array], fill: Any, form: dict[str, Any]) -> Array:
+def _rectangle(x: Ragged[Array], fill: object, form: dict[str, Any]) -> Array:
     rectangle: Array = to_masked(x, fill=fill, **form).data
     return rectangle
 
 
-def _tensor(array: Any, torch: Any) -> Any:
+def _tensor(array: Array, torch: Torch) -> Any:
     """An array of numbers as transformers gives it: floats are float32 in PyTorch, else float64."""
     if not isinstance(array, np.ndarray):
         return array
@@ -433,7 +435,7 @@ def _tensor(array: Any, torch: Any) -> Any:
     return array if torch is None else torch.from_numpy(array)
 
 
-def _as_theirs(batch: dict[str, Any], tokenizer: Any) -> Any:
+def _as_theirs(batch: dict[str, Any], tokenizer: object) -> Any:
     """A `BatchEncoding` where the tokenizer is one of transformers."""
     theirs = sys.modules.get("transformers.tokenization_utils_base") if hasattr(tokenizer, "pad") else None
     return batch if theirs is None else theirs.BatchEncoding(batch)

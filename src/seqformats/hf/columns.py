@@ -28,12 +28,13 @@ from ..errors import (
     quote,
 )
 from ..formats import Encoding, LoD, Ragged
+from ..formats.annotations import Given
 from ..formats.structure import MOST
 
 T = TypeVar("T")
 
 
-def columns_of(features: Any, main: str) -> dict[str, Any]:
+def columns_of(features: Given, main: str) -> dict[str, Any]:
     """Each column under its name: a list with one value a row, an array, or a batch.
 
     `features` are rows (a list of dicts), columns (a dict, or a table of Arrow), or of one column alone, which is
@@ -66,7 +67,7 @@ def is_table(x: object) -> bool:
     return hasattr(x, "__arrow_c_stream__") and hasattr(x, "column") and hasattr(x, "schema")
 
 
-def _names(table: Any) -> list[str]:
+def _names(table: Given) -> list[str]:
     names: list[str] = table.schema.names
     return names
 
@@ -90,7 +91,7 @@ def _gather(name: str, features: Sequence[Mapping[str, Any]]) -> list[Any] | Non
     return None if values[0] is None and all(value is None for value in values) else values
 
 
-def arrow_column(name: str, column: Any, text: bool = True) -> Any:
+def arrow_column(name: str, column: Given, text: bool = True) -> Any:
     """A column of Arrow as a batch of its lists, or as an array of its numbers; anything else as it is.
 
     Text is an error where it is not wanted: as a batch it would be one of bytes.
@@ -123,7 +124,7 @@ def name_errors(name: str, read: Callable[[], T]) -> T:
         raise again(error, f"column {name!r}: {error}") from None
 
 
-def sequences(name: str, values: Any) -> Ragged[Array]:
+def sequences(name: str, values: Given) -> Ragged[Array]:
     """A column with a sequence a row, its items in NumPy; StructureError or TypeError, which name the column."""
     if isinstance(values, list):
         _check_rows(name, values)
@@ -147,7 +148,7 @@ def sequences(name: str, values: Any) -> Ragged[Array]:
     return Ragged._freeze(_host(x.data), x._structure)
 
 
-def _read(values: Any) -> LoD:
+def _read(values: Given) -> LoD:
     if not isinstance(values, (list, tuple)):
         levels: LoD = convert(values, LoD)
         return levels
@@ -160,7 +161,7 @@ def _read(values: Any) -> LoD:
         return LoD.from_nested([row if len(row) else found[:0] for row in values])  # no items, and so of any dtype
 
 
-def _host(data: Any) -> Array:
+def _host(data: Given) -> Array:
     return data if type(data) is np.ndarray else library_of(data).to_numpy(data)
 
 
@@ -178,7 +179,7 @@ def _check_rows(name: str, values: Sequence[Any]) -> None:
             )
 
 
-def is_sequences(values: Any) -> bool:
+def is_sequences(values: Given) -> bool:
     """Tell whether a column holds a sequence a row, and not a number."""
     if isinstance(values, Encoding):
         return True
@@ -189,7 +190,7 @@ def is_sequences(values: Any) -> bool:
     return isinstance(first, (list, tuple, Encoding)) or (is_array(first) and len(first.shape) >= at_least)
 
 
-def stack(name: str, values: Any) -> Array:
+def stack(name: str, values: Given) -> Array:
     """A column as one new array, ``(n, ...)``, integers in int64; StructureError where rows have different shapes."""
     if isinstance(values, Encoding):
         found = _stacked_batch(name, values)

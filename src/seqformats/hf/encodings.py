@@ -12,6 +12,7 @@ from ..arrays import Array
 from ..converters.layouts import one_of
 from ..errors import BATCH, BROKEN, KIND, LENGTHS, TOGETHER, UNLIKE, WHOLE, quote
 from ..formats import LoD, Ragged
+from ..formats.annotations import Given
 from .columns import sequences, whole_numbers
 
 KEYS = {
@@ -170,7 +171,7 @@ class _Columns:
         return x
 
 
-def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array | None]:
+def _source(encodings: Given, chunks: bool) -> tuple[_Encodings | _Columns, Array | None]:
     """Find what is read, and with `chunks` the offsets of the documents."""
     if isinstance(encodings, Mapping):
         found = getattr(encodings, "encodings", None)
@@ -197,7 +198,7 @@ def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array 
     return _Encodings(list(chain.from_iterable(parts))), _offsets(np.array(list(map(len, parts)), np.int64))
 
 
-def _documents(mapping: Any) -> Array:
+def _documents(mapping: Given) -> Array:
     numbers = np.asarray(mapping)
     if numbers.ndim != 1 or (numbers.size and (numbers[0] < 0 or (np.diff(numbers) < 0).any())):
         raise LENGTHS("overflow_to_sample_mapping must hold one number a chunk, which never falls")

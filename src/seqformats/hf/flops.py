@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import KIND, TOGETHER, quote
+from .annotations import Config
 
 _NAMES = {
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
@@ -18,7 +19,7 @@ _GATED = ("silu", "swish", "swiglu", "geglu")
 """Activations that come with a gate, a third matrix, in the models that have them."""
 
 
-def cost(config: Any) -> tuple[float, float, float]:
+def cost(config: Config) -> tuple[float, float, float]:
     """Floating-point operations of a sequence of length L in a transformer: ``a L + b L^2 + c``, forward.
 
     Parameters
@@ -75,11 +76,11 @@ def cost(config: Any) -> tuple[float, float, float]:
     return 2.0 * linear, 2.0 * layers * pairs, 0.0
 
 
-def _field(config: Any, name: str) -> Any:
+def _field(config: Config, name: str) -> Any:
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
 
 
-def _attention(config: Any, hidden: int, heads: int) -> tuple[int, int]:
+def _attention(config: Config, hidden: int, heads: int) -> tuple[int, int]:
     """The numbers in the matrices of an attention layer, and those multiplied for each pair of tokens."""
     rank = _field(config, "kv_lora_rank")
     if rank:  # keys and values by a product of two narrow matrices
@@ -94,7 +95,7 @@ def _attention(config: Any, hidden: int, heads: int) -> tuple[int, int]:
     return 2 * hidden * size * (heads + few), 2 * heads * size
 
 
-def _feed_forward(config: Any, hidden: int, inner: int) -> int:
+def _feed_forward(config: Config, hidden: int, inner: int) -> int:
     """The numbers in the matrices that a token goes through after attention."""
     gated = _field(config, "is_gated_act")
     act = _field(config, "hidden_activation") or _field(config, "hidden_act")

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..errors import KIND, TOGETHER, code_of, quote
+from .annotations import Cache, Config, Device, Model, Tensor, Torch
 from .memory import Memory
 
 Mode: TypeAlias = Literal["even", "padded", "joined"]
@@ -23,7 +24,7 @@ _CLOSE, _ROUNDINGS = 1e-4, 16
 class Inputs:
     """Makes the arguments of a decoder for each call: ids, mask, positions and cache."""
 
-    def __init__(self, torch: Any, model: Any, options: Mapping[str, object], *, check: bool) -> None:
+    def __init__(self, torch: Torch, model: Model, options: Mapping[str, object], *, check: bool) -> None:
         takes = inspect.signature(model.forward).parameters
         self.model, self.cache = model, cache_name(takes)
         self._torch, self._check = torch, check
@@ -99,7 +100,7 @@ class Inputs:
             "search the prompts of each length by themselves, or give `beam_search` a step of your own"
         )
 
-    def _check_rotation(self, memory: Memory, cache: Any, count: int, kind: str, limit: int) -> None:
+    def _check_rotation(self, memory: Memory, cache: Cache, count: int, kind: str, limit: int) -> None:
         """ConversionError where positions are rotated by the longest row, or the cache has keys rotated otherwise."""
         width = memory.ids.shape[1]
         if width > limit and (
@@ -152,7 +153,7 @@ class Inputs:
         return "its scores then differ from those of the same sequence alone and without a cache"
 
 
-def _tolerance(torch: Any, scores: Any) -> float:
+def _tolerance(torch: Torch, scores: Tensor) -> float:
     """Return the tolerance of scores for rounding; devices may round float32 to TF32."""
     rounding: float = torch.finfo(scores.dtype).eps
     if scores.device.type != "cpu":
@@ -174,7 +175,7 @@ def _takes_whole_rows() -> bool:
     return "next_sequence_length" in inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
 
 
-def _numbers_of_ids(model: Any) -> tuple[Callable[..., Any], int] | None:
+def _numbers_of_ids(model: Model) -> tuple[Callable[..., Any], int] | None:
     """The function by which a model numbers tokens from behind the id of its padding, as RoBERTa does, and that id."""
     for part in model.modules():
         create, padding = (getattr(part, name, None) for name in ("create_position_ids_from_input_ids", "padding_idx"))
@@ -183,7 +184,7 @@ def _numbers_of_ids(model: Any) -> tuple[Callable[..., Any], int] | None:
     return None
 
 
-def _changing_rotation(config: Any) -> tuple[str, int] | None:
+def _changing_rotation(config: Config) -> tuple[str, int] | None:
     """The kind of rotary positions that depend on the length of a sequence, and from which length on; None for none."""
     config = config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
@@ -196,7 +197,7 @@ def _changing_rotation(config: Any) -> tuple[str, int] | None:
     return None
 
 
-def _ordinary_tokens(model: Any, n: int) -> list[int]:
+def _ordinary_tokens(model: Model, n: int) -> list[int]:
     """Tokens from all of the vocabulary, none of which the configuration gives a meaning."""
     settings = {**model.config.to_dict(), **model.config.get_text_config().to_dict()}
     special = {0}
@@ -207,7 +208,7 @@ def _ordinary_tokens(model: Any, n: int) -> list[int]:
     return [tokens[len(tokens) * (2 * i + 1) // (2 * n)] for i in range(n)]
 
 
-def _left_padded(torch: Any, rows: list[list[int]], padding: int, device: Any) -> tuple[Any, Any]:
+def _left_padded(torch: Torch, rows: list[list[int]], padding: int, device: Device) -> tuple[Any, Any]:
     """Rows as ids, and their mask if one of them is padded."""
     longest = max(map(len, rows))
     ids = [[padding] * (longest - len(row)) + row for row in rows]

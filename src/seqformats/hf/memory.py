@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import KIND
+from .annotations import Cache, Model, Tensor, Torch
 
 
 class Memory:
@@ -14,19 +13,26 @@ class Memory:
     all rows of a source; the ids are not kept.
     """
 
-    cache: Any = None
+    cache: Cache = None
 
-    def __init__(self, ids: Any, seen: Any = None, encoded: Any = None, mask: Any = None, source: Any = None) -> None:
+    def __init__(
+        self,
+        ids: Tensor,
+        seen: Tensor | None = None,
+        encoded: Cache = None,
+        mask: Tensor | None = None,
+        source: Tensor | None = None,
+    ) -> None:
         self.ids, self.seen, self.encoded, self.mask, self.source = ids, seen, encoded, mask, source
         self.rows = 0
 
-    def longer(self, torch: Any, tokens: Any) -> None:
+    def longer(self, torch: Torch, tokens: Tensor) -> None:
         """Add a token ``(n, 1)`` to each row."""
         self.ids = torch.cat([self.ids, tokens.to(self.ids.dtype)], 1)
         if self.seen is not None:
             self.seen = torch.nn.functional.pad(self.seen, (0, 1), value=1)
 
-    def keep(self, model: Any, cache: Any, rows: int) -> None:
+    def keep(self, model: Model, cache: Cache, rows: int) -> None:
         """Keep the cache that the model has returned for these rows; TypeError for one that cannot follow."""
         self.cache, self.rows = cache, rows
         if not hasattr(self.cache, "reorder_cache"):
@@ -35,7 +41,7 @@ class Memory:
                 "give `beam_search` a step of your own, with what the model remembers as its memory"
             )
 
-    def join(self, torch: Any, other: Memory, padding: int) -> Memory:
+    def join(self, torch: Torch, other: Memory, padding: int) -> Memory:
         """Add the rows of another behind these; both begin with padding where the other has more tokens."""
         parts = (self, other)
         for part in parts:
@@ -60,7 +66,7 @@ class Memory:
         self.ids, self.seen, self.rows = torch.cat(ids)[:, first:], seen[:, first:], len(seen)
         return self
 
-    def reorder_cache(self, parents: Any) -> None:
+    def reorder_cache(self, parents: Tensor) -> None:
         """Let row i be what row ``parents[i]`` was."""
         self.rows = len(parents)
         cross = getattr(self.cache, "cross_attention_cache", None)

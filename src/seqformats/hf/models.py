@@ -13,6 +13,7 @@ from ..formats import Encoding, Ragged
 from ..formats.structure import Structure
 from ..later import import_now
 from ..operations.select import select
+from .annotations import Model, Torch
 
 M = TypeVar("M")
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
@@ -99,7 +100,7 @@ def padding_free(model: M, *, check: bool = True, on: bool = True) -> M:
     return model
 
 
-def by_length(model: Any, batch: Any, **options: object) -> Any:
+def by_length(model: Model, batch: object, **options: object) -> Any:
     """Run a model over the sequences of each length side by side, so that nothing is padded.
 
     Parameters
@@ -190,7 +191,7 @@ def _columns(batch: Any) -> dict[str, Ragged[Any]]:
 class _Order:
     """Puts results of groups of sequences into the order of the batch."""
 
-    def __init__(self, torch: Any, structure: Structure, groups: list[np.ndarray]) -> None:
+    def __init__(self, torch: Torch, structure: Structure, groups: list[np.ndarray]) -> None:
         self._torch, self._structure, self._groups = torch, structure, groups
         order = np.concatenate(groups)
         self._sequences = np.argsort(order)

@@ -24,6 +24,7 @@ from ..beam.names import HINTS
 from ..beam.prompts import prompts_of
 from ..errors import KIND, TOGETHER, quote
 from ..formats.structure import whole
+from .annotations import Model
 
 TAKEN = """
     max_length max_new_tokens min_length min_new_tokens early_stopping do_sample num_beams num_return_sequences
@@ -80,7 +81,9 @@ REFUSED: Mapping[str, tuple[tuple[object, ...], str]] = {
 _DEFAULT_LENGTH, _DEFAULT_TOP_K = 20, 50  # of `generate`
 
 
-def search_options(model: Any, prompt: object = None, *, seed: int | None = None, **changes: object) -> dict[str, Any]:
+def search_options(
+    model: Model, prompt: object = None, *, seed: int | None = None, **changes: object
+) -> dict[str, Any]:
     """Options of `beam_search` that stand for the ``generation_config`` of a model of transformers.
 
     Parameters
@@ -172,7 +175,7 @@ def search_options(model: Any, prompt: object = None, *, seed: int | None = None
     return options
 
 
-def _settings(model: Any, changes: Mapping[str, object]) -> dict[str, Any]:
+def _settings(model: Model, changes: Mapping[str, object]) -> dict[str, Any]:
     """The fields that are taken and are not None; ConversionError for one that cannot be."""
     config = getattr(model, "generation_config", None)
     if config is None:
@@ -221,7 +224,7 @@ def _list(tokens: Any) -> list[int]:
     return list(tokens) if isinstance(tokens, (list, tuple)) else [tokens]
 
 
-def _lengths(settings: Mapping[str, Any], lengths: Any, encoder: bool) -> dict[str, Any]:
+def _lengths(settings: Mapping[str, Any], lengths: object, encoder: bool) -> dict[str, Any]:
     """The greatest and the least numbers of new tokens; total lengths less those of the prompts."""
     found: dict[str, Any] = {}
     for end, default in (("max", _DEFAULT_LENGTH), ("min", 0)):

@@ -11,6 +11,7 @@ from ..beam.rules import is_flag
 from ..converters.convert import convert
 from ..errors import EMPTY, KIND, TOGETHER, import_extra
 from ..formats import Encoding, Ragged
+from .annotations import Device, Model, Torch
 from .inputs import Inputs, cache_name
 from .memory import Memory
 
@@ -21,7 +22,7 @@ Step: TypeAlias = Callable[["BeamState"], tuple[Any, ...]]
 Kept: TypeAlias = Callable[[Any], object]
 
 
-def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **options: object) -> Step:
+def decoder_step(model: Model, *, keep: Kept | None = None, check: bool = True, **options: object) -> Step:
     """A language model of transformers, such as GPT-2 or Llama, as the step of `beam_search`.
 
     Parameters
@@ -109,7 +110,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
     return without_gradient
 
 
-def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> Step:
+def encoder_decoder_step(model: Model, *, keep: Kept | None = None, **options: object) -> Step:
     """A model of transformers with an encoder, such as T5, BART or Whisper, as the step of `beam_search`.
 
     Parameters
@@ -188,24 +189,24 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     return without_gradient
 
 
-def _tensor(torch: Any, x: Array, device: Any) -> Any:
+def _tensor(torch: Torch, x: Array, device: Device) -> Any:
     """The array as a tensor there."""
     return x.to(device) if isinstance(x, torch.Tensor) else torch.tensor(x, device=device)
 
 
-def _tokens(torch: Any, state: BeamState, device: Any) -> Any:
+def _tokens(torch: Torch, state: BeamState, device: Device) -> Any:
     """The last token of each row, as the ids of a model."""
     return _tensor(torch, state.tokens, device)[:, None]
 
 
-def _prompts(torch: Any, state: BeamState, device: Any, first: int, padding: int) -> tuple[Any, Any]:
+def _prompts(torch: Torch, state: BeamState, device: Device, first: int, padding: int) -> tuple[Any, Any]:
     """Prompts of the rows from `first` on, padded on the left, and which of their ids are tokens; None for all."""
     if state.prompt is None:
         return _tokens(torch, state, device)[first:], None
     return _pad_ids(torch, state.prompt[to_host(state.source)[first:]], device, padding, left=True)
 
 
-def _pad_ids(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, left: bool) -> tuple[Any, Any]:
+def _pad_ids(torch: Torch, sequences: Ragged[Any], device: Device, padding: int, *, left: bool) -> tuple[Any, Any]:
     """Token ids ``(n, longest)`` and their mask, which is None where nothing is padded."""
     data = _tensor(torch, sequences.data, device)
     lengths = torch.tensor(sequences.lengths, device=device)[:, None]
@@ -219,7 +220,7 @@ def _pad_ids(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, l
     return ids, seen.to(torch.int64)
 
 
-def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
+def _sources(torch: Torch, shared: object, device: Device) -> dict[str, Any]:
     """Arguments of the encoder."""
     if isinstance(shared, Encoding):
         ids, seen = _pad_ids(torch, convert(shared, Ragged), device, 0, left=False)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import import_extra
 from ..formats import NATIVE, Chunks, Encoding, List, LoD, Pairs
+from ..formats.annotations import Operands
 from ..formats.leaves import ShapeDtype
 from ..formats.structure import Structure, same_levels
 from ..limits import remember
@@ -67,7 +68,7 @@ def _hash_of(structure: Structure) -> int:
     return int(found)
 
 
-def _others(like: Any) -> list[Any]:
+def _others(like: Operands) -> list[Any]:
     """The fields that lengths do not tell: a side, an order, of chunks where they began."""
     names = [f.name for f in dataclasses.fields(like)]
     return [getattr(like, name) for name in names if name not in ("data", "items", "like", "lengths")]
@@ -88,11 +89,11 @@ def _flat(x: Encoding) -> tuple[tuple[Any, ...], Static]:
     return tuple(_arrays(x)), Static(_without_arrays(x))
 
 
-def _arrays(x: Any) -> Sequence[Any]:
+def _arrays(x: Operands) -> Sequence[Any]:
     return (x.data,) if x._in_one_array else x.items
 
 
-def _flat_with_keys(x: Any) -> tuple[tuple[tuple[Key, Any], ...], Static]:
+def _flat_with_keys(x: Operands) -> tuple[tuple[tuple[Key, Any], ...], Static]:
     """Flatten a batch, its arrays under the names of their fields."""
     paths = sys.modules["jax"].tree_util
     if not x._in_one_array:
@@ -102,7 +103,7 @@ def _flat_with_keys(x: Any) -> tuple[tuple[tuple[Key, Any], ...], Static]:
     return tuple(zip(keys, _arrays(x), strict=True)), Static(_without_arrays(x))
 
 
-def _without_arrays(x: Any) -> Encoding:
+def _without_arrays(x: Operands) -> Encoding:
     """The batch over what has only a shape and a dtype."""
     if not x._in_one_array:
         items = tuple([ShapeDtype((length, *x._shape[1:]), x._dtype) for length in x._structure.lengths.tolist()])

@@ -38,7 +38,7 @@ from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, fours_fill, geometry
 from .kernel import Kernel, Numbers, Sequences, Work
-from .plans import planned  # noqa: F401  one of a launcher's functions
+from .plans import planned as planned  # one of a launcher's functions
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -76,7 +76,7 @@ def start(
     args: tuple[Any, ...],
     size: int,
     work: Work,
-    structure: Any,
+    structure: object,
 ) -> None:
     """Start a kernel on the current stream of the array's library; nothing waits for it.
 

@@ -187,7 +187,7 @@ class Kernel:
                     self.run, self.freely = code, freely
         return code(*args)
 
-    def _found(self, variant: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _found(self, variant: object, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Find the code of the kernel for arguments of these types: `run` and `freely`."""
         function = self.functions.get("cpu")
         if function is None:
@@ -434,12 +434,12 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
 # --- other devices ---------------------------------------------------------------------------------------------------
 
 
-def one_by_one(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:  # noqa: ARG001
+def one_by_one(library: Library, _: Numbers, x: Array, like: Array) -> Array:
     """The `sent` of a device that has none of its own."""
     return library.from_host(x, like)
 
 
-def cannot_lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:  # noqa: ARG001
+def cannot_lend(library: Library, _structure: Sequences, _host: Array, there: Array) -> None:
     """The `lend` of a device where structures always come from the host."""
     raise DEVICE(f"the structure of a batch cannot stay on {library.device(there)}; leave trusted=True out")
 
@@ -448,8 +448,9 @@ def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
     """The `keep` of a device where nothing stays."""
 
 
-def go(library: Library, structure: Sequences, key: Any, inputs: Any, run: Callable[..., Any], args: Any) -> Any:  # noqa: ARG001
+def go(*call: Any) -> Any:
     """The `planned` of a device without plans."""
+    run, args = call[-2:]
     return run(*args)
 
 

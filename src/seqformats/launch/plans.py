@@ -362,10 +362,10 @@ class Recorder:
         """The plan of the call that has made this; None where there can be none."""
         single = type(made) is not tuple
         result = [self._part(x) for x in ((made,) if single else made)]
-        if self.never or self.place is None or None in result:
+        found = [part for part in result if part is not None]
+        if self.never or self.place is None or len(found) < len(result):
             return None
-        kind = OneKernel if OneKernel.suits(self, result, single) else CallPlan  # type: ignore[arg-type]
-        return kind(self, result, single)  # type: ignore[arg-type]
+        return (OneKernel if OneKernel.suits(self, found, single) else CallPlan)(self, found, single)
 
     def _part(self, x: Array) -> Part | None:
         """Find a part of the result."""

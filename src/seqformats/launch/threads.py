@@ -226,7 +226,7 @@ def _helper(tickets: "SimpleQueue[_Ticket]") -> None:
                 ticket.leave()
 
 
-def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int], keep: Any = None) -> None:
+def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int], keep: object = None) -> None:
     """Call ``kernel(*args, start, stop)`` for each neighbouring pair of `cuts`; return when all have ended.
 
     The first error is raised after the last block has ended, so no thread writes into an array that was given up.

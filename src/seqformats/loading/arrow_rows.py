@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..arrays import Array
 from ..arrow import from_arrow
@@ -12,6 +12,8 @@ from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureErr
 from .rows import DICT, ONE, Rows, Wanted, objects
 
 T = TypeVar("T")
+Arrow: TypeAlias = Any  # pyarrow itself, which is imported where it is needed
+ArrowData: TypeAlias = Any  # of pyarrow: a table, a record batch, a column, or what is known of them
 
 ROWS = 1 << 14
 """Number of rows that are read at a time, at most."""
@@ -22,7 +24,7 @@ _TAKEN = 1 << 10
 # --- columns ---------------------------------------------------------------------------------------------------------
 
 
-def column_of(column: Any, name: Hashable, wanted: Wanted, at: Rows) -> Any:
+def column_of(column: ArrowData, name: Hashable, wanted: Wanted, at: Rows) -> Any:
     """A column: lists as a batch, single values as an array; StructureError names the first row that is none."""
     pa = import_extra("pyarrow", "loaders")
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
@@ -43,7 +45,7 @@ def column_of(column: Any, name: Hashable, wanted: Wanted, at: Rows) -> Any:
     raise MIXED(f"{place}: it does not fit the rows before it")
 
 
-def _values(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> Any:
+def _values(column: ArrowData, name: Hashable, wanted: Wanted, pa: Arrow) -> Any:
     if name is None or name in wanted.text:
         return from_arrow(column, missing=wanted.missing, items=wanted.items)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -53,7 +55,7 @@ def _values(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> Any:
     return rows_or_sequences(column, wanted.missing, wanted.items)
 
 
-def _first_wrong(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> int:
+def _first_wrong(column: ArrowData, name: Hashable, wanted: Wanted, pa: Arrow) -> int:
     """The row before which all is well."""
     good, bad = 0, len(column)
     while bad - good > 1:
@@ -66,7 +68,7 @@ def _first_wrong(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> int:
     return good
 
 
-def _nulls(row: Any, pa: Any) -> str:
+def _nulls(row: ArrowData, pa: Arrow) -> str:
     """Describe what is null in a row, and what stands for it; "" where nothing is, and where the row is broken."""
     subject = "it"
     if isinstance(row, pa.ChunkedArray):
@@ -89,7 +91,7 @@ def _nulls(row: Any, pa: Any) -> str:
     return ""
 
 
-def rows_of_batch(batch: Any, wanted: Wanted, start: int, origin: str) -> Rows:
+def rows_of_batch(batch: ArrowData, wanted: Wanted, start: int, origin: str) -> Rows:
     """A record batch."""
     rows = Rows(DICT, {}, batch.num_rows, start, origin)
     for name in wanted.names(batch.schema.names, rows.where()):
@@ -97,7 +99,7 @@ def rows_of_batch(batch: Any, wanted: Wanted, start: int, origin: str) -> Rows:
     return rows
 
 
-def in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "", size: int = ROWS) -> Iterator[Rows]:
+def in_parts(batch: ArrowData, wanted: Wanted, start: int, origin: str = "", size: int = ROWS) -> Iterator[Rows]:
     """A record batch of any size, which is in memory, some rows at a time."""
     for at in range(0, batch.num_rows, size):
         yield rows_of_batch(batch.slice(at, size), wanted, start + at, origin)
@@ -106,7 +108,7 @@ def in_parts(batch: Any, wanted: Wanted, start: int, origin: str = "", size: int
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 
-def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]:
+def rows_of_stream(given: ArrowData, wanted: Wanted, start: int = 0) -> Iterator[Rows]:
     """Anything that speaks Arrow's C interfaces: tables of any library, record batches, readers, columns."""
     parts, alone = _open(given, wanted)
     while (part := read_step(lambda: next(parts, None), "the source", start)) is not None:
@@ -114,7 +116,7 @@ def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]
         start += len(part)
 
 
-def rows_of_table(given: Any, wanted: Wanted, order: Array) -> Iterator[Rows]:
+def rows_of_table(given: ArrowData, wanted: Wanted, order: Array) -> Iterator[Rows]:
     """Rows of a table or a column in memory, in an order."""
     pa = import_extra("pyarrow", "loaders")
     parts, alone = _open(given, wanted)
@@ -128,7 +130,7 @@ def rows_of_table(given: Any, wanted: Wanted, order: Array) -> Iterator[Rows]:
         yield from rows_of_stream(batch, wanted, at)
 
 
-def _column_in_parts(column: Any, wanted: Wanted, start: int) -> Iterator[Rows]:
+def _column_in_parts(column: ArrowData, wanted: Wanted, start: int) -> Iterator[Rows]:
     """A column of any length, whose rows are sequences."""
     for at in range(0, len(column), ROWS):
         part = column.slice(at, ROWS)
@@ -137,7 +139,7 @@ def _column_in_parts(column: Any, wanted: Wanted, start: int) -> Iterator[Rows]:
         yield rows
 
 
-def _open(given: Any, wanted: Wanted) -> tuple[Iterator[Any], bool]:
+def _open(given: object, wanted: Wanted) -> tuple[Iterator[Any], bool]:
     """The record batches of what speaks Arrow, or the chunks of what is a single column."""
     pa = import_extra("pyarrow", "loaders")
     parts, alone = _batches_or_chunks(given, pa)
@@ -146,7 +148,7 @@ def _open(given: Any, wanted: Wanted) -> tuple[Iterator[Any], bool]:
     return parts, alone
 
 
-def _batches_or_chunks(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
+def _batches_or_chunks(given: ArrowData, pa: Arrow) -> tuple[Iterator[Any], bool]:
     if isinstance(given, pa.RecordBatch):
         return iter([given]), False
     stream = hasattr(given, "__arrow_c_stream__")

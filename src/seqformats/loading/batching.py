@@ -12,6 +12,7 @@ from ..converters.convert import check_target, convert
 from ..converters.layouts import check_at_least, one_of
 from ..errors import KIND, OPTION, TOGETHER, quote
 from ..formats import Masked, Ragged
+from ..formats.annotations import Given
 from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
 from ..operations.options import flag, key_of
@@ -22,7 +23,7 @@ from .windows import Plan
 
 
 def batches(
-    source: Any,
+    source: Given,
     *,
     max_items: int,
     to: type = Masked,

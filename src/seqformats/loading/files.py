@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CHANGED, COLUMNS, import_extra
-from .arrow_rows import ROWS, in_parts, read_step, rows_of_batch
+from ..formats.annotations import Given
+from .arrow_rows import ROWS, ArrowData, in_parts, read_step, rows_of_batch
 from .parts import RUN, Part, Seed, Segment, mix, skip_rows
 from .rows import Rows, Wanted
 
@@ -76,19 +77,19 @@ def _arrow_files(path: str) -> list[str]:
     return [os.fspath(file) for file in files if file.suffix in _ARROW_FILES]
 
 
-def is_parquet(given: Any) -> bool:
+def is_parquet(given: object) -> bool:
     """Tell whether a `pyarrow.dataset.Dataset` is made of Parquet files, without a filter."""
     filtered = (getattr(given, "_scan_options", None) or {}).get("filter") is not None
     return not filtered and type(getattr(given, "format", None)).__name__ == "ParquetFileFormat"
 
 
-def files_of(given: Any, wanted: Wanted, whole: bool = False) -> Sequence[ParquetFile]:
+def files_of(given: Given, wanted: Wanted, whole: bool = False) -> Sequence[ParquetFile]:
     """The files of a `pyarrow.dataset.Dataset` of Parquet; `whole`: there is nothing in it but whole files."""
     names = wanted.names(given.schema.names, "the source")
     return [ParquetFile(fragment, given.schema, names, wanted, whole) for fragment in given.get_fragments()]
 
 
-def rows_of_scan(given: Any, wanted: Wanted) -> Iterator[Rows]:
+def rows_of_scan(given: Given, wanted: Wanted) -> Iterator[Rows]:
     """A `pyarrow.dataset.Dataset` of any files, filtered or not."""
     names = wanted.names(given.schema.names, "the source")
     batches = iter(
@@ -107,7 +108,9 @@ class ParquetFile:
     where the file says it too.
     """
 
-    def __init__(self, fragment: Any, schema: Any, names: list[Hashable], wanted: Wanted, whole: bool) -> None:
+    def __init__(
+        self, fragment: ArrowData, schema: ArrowData, names: list[Hashable], wanted: Wanted, whole: bool
+    ) -> None:
         self.fragment, self.schema, self.names, self.wanted = fragment, schema, names, wanted
         self.path: str = fragment.path
         self.constant = import_extra("pyarrow.dataset", "loaders").get_partition_keys(fragment.partition_expression)
@@ -128,7 +131,7 @@ class ParquetFile:
 
         return read_step(step, self.path, 0)
 
-    def _groups(self, metadata: Any) -> list[int]:
+    def _groups(self, metadata: ArrowData) -> list[int]:
         """The numbers of the groups of rows that belong to the source."""
         if self.whole:
             return list(range(metadata.num_row_groups))
@@ -160,7 +163,7 @@ class ParquetFile:
                 batches = file.iter_batches(run, [groups[group]], self.stored, use_threads=False)
                 yield from self._batches(_cut_batches(batches, start, stop), sum(rows[:group]) + start)
 
-    def _check(self, file: Any) -> None:
+    def _check(self, file: ArrowData) -> None:
         for name in self.stored:
             if name not in file.schema_arrow.names:
                 raise COLUMNS(f"{self.path} has no column {name!r}, but others have")
@@ -184,13 +187,13 @@ def _cut_batches(batches: Iterator[Any], start: int, stop: int) -> Iterator[Any]
             yield batch.slice(first, last - first)
 
 
-def _repeat(value: object, n: int, kind: Any) -> Any:
+def _repeat(value: object, n: int, kind: ArrowData) -> Any:
     """A column that the name of a folder says."""
     pa = import_extra("pyarrow", "loaders")
     return pa.repeat(pa.scalar(value, kind.value_type if pa.types.is_dictionary(kind) else kind), n)
 
 
-def _rows_at_once(metadata: Any, names: list[Hashable]) -> int:
+def _rows_at_once(metadata: ArrowData, names: list[Hashable]) -> int:
     """Count the rows of a Parquet file that have about so many values as are read at a time."""
     values = 0
     for number in range(metadata.num_row_groups):

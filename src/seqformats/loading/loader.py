@@ -16,6 +16,7 @@ from ..converters.convert import convert
 from ..converters.layouts import check_at_least
 from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, SeqFormatError, again, quote
 from ..formats import Encoding
+from ..formats.annotations import Given
 from ..operations.costs import costs_of
 from ..operations.library import to as brought
 from .ahead import Ahead
@@ -51,7 +52,7 @@ class Target(NamedTuple):
             return made[None]
         return tuple(made.values()) if rows.kind == TUPLE else made
 
-    def _column(self, column: Any, name: Hashable) -> Any:
+    def _column(self, column: Given, name: Hashable) -> Any:
         try:
             if isinstance(column, Encoding):
                 column = convert(column, self.kind, **self._options(column, name))

@@ -11,6 +11,7 @@ from ..arrays import Array, library_of
 from ..converters.convert import as_own, convert
 from ..errors import COLUMNS, LEVELS, MIXED, SeqFormatError
 from ..formats import Encoding, LoD, Ragged, structure_of
+from ..formats.annotations import Given
 from ..formats.pairs import take_rows
 from ..operations.batch import join_batches
 from ..operations.library import astype
@@ -81,7 +82,7 @@ class Rows(NamedTuple):
         return f"{rows}{self.origin}" if name is None else f"column {name!r}, {rows}{self.origin}"
 
 
-def take(column: Any, where: Array) -> Any:
+def take(column: Given, where: Array) -> Any:
     """Some rows of a column."""
     if isinstance(column, Encoding) or type(column) is np.ndarray:
         return column[where]
@@ -95,7 +96,7 @@ def objects(values: Sequence[Any]) -> Array:
     return array
 
 
-def flat(column: Any) -> Any:
+def flat(column: object) -> Any:
     """A batch as `Ragged`, or as a `LoD` where it has more levels."""
     own = as_own(column)
     if own.keeps_levels and len(own._levels) > 1:
@@ -137,7 +138,7 @@ class Fit:
         columns = {name: self._fitting(name, rows.columns[name], rows) for name in self.like}
         return rows._replace(columns=columns)
 
-    def _fitting(self, name: Hashable, column: Any, rows: Rows) -> Any:
+    def _fitting(self, name: Hashable, column: Given, rows: Rows) -> Any:
         like = self.like[name]
         if like is None:
             if not isinstance(column, Encoding) or column.rows:
@@ -149,11 +150,11 @@ class Fit:
             raise MIXED(f"{rows.where('' if name is None else name)}: {error}") from error
 
 
-def _kind_said(kind: str, names: Any) -> str:
+def _kind_said(kind: str, names: Iterable[Hashable]) -> str:
     return "sequences" if kind == ONE else f"records of {', '.join(map(repr, names))}"
 
 
-def alike(column: Any, like: Any) -> Any:
+def alike(column: Given, like: Given) -> Any:
     """A column in the dtype of another, where nothing is lost; StructureError where it is."""
     if isinstance(column, Encoding) is not isinstance(like, Encoding):
         given, before = ("sequences" if isinstance(x, Encoding) else "single values" for x in (column, like))
@@ -176,7 +177,7 @@ def alike(column: Any, like: Any) -> Any:
     raise MIXED(f"the items are {given}, but those before are {wanted}; give all in one dtype")
 
 
-def _hollow(column: Any, like: Any) -> Any:
+def _hollow(column: Given, like: Given) -> Any:
     """Sequences without items as `like` has them: what holds nothing has no dtype, or less levels, by chance alone."""
     if len(column._levels) == len(like._levels):
         return column._with_data(like.data[:0])

@@ -14,6 +14,7 @@ import numpy as np
 from ..arrays import Array, has_items, is_array, shape_of
 from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, import_extra, quote
 from ..formats import Encoding, structure_of
+from ..formats.annotations import Given
 from ..formats.bare import as_encoding, is_column
 from ..formats.pairs import count, is_encoding
 from .arrow_rows import column_of, rows_of_stream, rows_of_table
@@ -77,7 +78,7 @@ def _count_rows(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
         raise
 
 
-def source_of(given: Any, wanted: Wanted) -> Source:
+def source_of(given: Given, wanted: Wanted) -> Source:
     """Any source; TypeError for what is none."""
     if isinstance(given, (str, os.PathLike)):
         return _path(os.fspath(given), wanted)
@@ -107,7 +108,7 @@ def _files(files: Files) -> Source:
     return Source(files.read, read_from=files.read_from, mixed=files.mixed, seal=files.seal)
 
 
-def _table(given: Any, wanted: Wanted, total: int | None, opened: Callable[[], Any]) -> Source:
+def _table(given: object, wanted: Wanted, total: int | None, opened: Callable[[], Any]) -> Source:
     """Make a source of what speaks Arrow; in an order where it has rows that can be counted."""
     once = isinstance(given, Iterator)
     order = None if total is None else _at_random(total, lambda order: rows_of_table(opened(), wanted, order))
@@ -119,7 +120,7 @@ def _count(total: int | None) -> Callable[[], int] | None:
     return None if total is None else lambda: total
 
 
-def _has_rows(x: Any) -> bool:
+def _has_rows(x: object) -> bool:
     """Tell whether it can be iterated.  Its type says so, and of an array the axes."""
     kind = type(x)
     return (
@@ -136,7 +137,7 @@ def _speaks_arrow(x: object) -> bool:
     return not isinstance(x, type) and (hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"))
 
 
-def _len(x: Any) -> int | None:
+def _len(x: Given) -> int | None:
     try:
         return len(x)
     except (TypeError, NotImplementedError):
@@ -151,14 +152,14 @@ def _path(path: str, wanted: Wanted) -> Source:
     return _files(Files(lambda: files_at(path, wanted)))
 
 
-def _dataset(given: Any, wanted: Wanted) -> Source:
+def _dataset(given: Given, wanted: Wanted) -> Source:
     """A `Dataset` or an `IterableDataset` of Hugging Face."""
     if isinstance(given, Mapping):
         raise KIND(f"a {type(given).__name__} has splits, {', '.join(map(repr, given))}; give one of them")
     chosen = (given if wanted.columns is None else given.select_columns(list(wanted.columns))).with_format("arrow")
     total = _len(given)
 
-    def read(some: Any = chosen) -> Iterator[Rows]:
+    def read(some: Given = chosen) -> Iterator[Rows]:
         return _rows_of_tables(some.iter(batch_size=_ROWS), wanted)
 
     def read_at(order: Array) -> Iterator[Rows]:
@@ -175,7 +176,7 @@ def _dataset(given: Any, wanted: Wanted) -> Source:
     return Source(read, total=total, mixed=_at_random(total, read_at), seal=_count(total))
 
 
-def _ray(given: Any, wanted: Wanted) -> Source:
+def _ray(given: Given, wanted: Wanted) -> Source:
     """A dataset of Ray Data, or an iterator over one."""
 
     def read() -> Iterator[Rows]:
@@ -235,7 +236,7 @@ def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Sourc
     )
 
 
-def _whole_column(name: Hashable, given: Any, wanted: Wanted) -> Any:
+def _whole_column(name: Hashable, given: Given, wanted: Wanted) -> Any:
     if is_encoding(given) or _is_tensors(given) or is_array(given):
         return as_encoding(given)
     if _speaks_arrow(given):
@@ -256,7 +257,7 @@ def _in_memory(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Itera
 # --- Python objects --------------------------------------------------------------------------------------------------
 
 
-def _elements(given: Any, wanted: Wanted) -> Source:
+def _elements(given: Given, wanted: Wanted) -> Source:
     """Make a source of what can be iterated; in an order where each of its elements can be asked for."""
     total = _len(given)
     order = None
@@ -265,7 +266,7 @@ def _elements(given: Any, wanted: Wanted) -> Source:
     return Source(lambda: _objects(given, wanted), isinstance(given, Iterator), total, mixed=order, seal=_count(total))
 
 
-def _elements_at_random(given: Any, total: int, wanted: Wanted) -> Callable[[Seed, int], Iterator[Rows]]:
+def _elements_at_random(given: Given, total: int, wanted: Wanted) -> Callable[[Seed, int], Iterator[Rows]]:
     """Every order of the elements, each of which may be several rows."""
 
     def mix(seed: Seed, row: int) -> Iterator[Rows]:
@@ -275,7 +276,7 @@ def _elements_at_random(given: Any, total: int, wanted: Wanted) -> Callable[[See
     return mix
 
 
-def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:
+def _objects(given: Given, wanted: Wanted) -> Iterator[Rows]:
     """Whatever an iterable yields: rows, which are gathered, or batches of them."""
     rows: list[Any] = []
     items = at = 0
@@ -309,7 +310,7 @@ def _objects(given: Any, wanted: Wanted) -> Iterator[Rows]:
             yield several
 
 
-def _kind_of(one: Any) -> str:
+def _kind_of(one: Given) -> str:
     """Tell what an element of an iterable is: a row of some kind, or several, of an encoding, a record or Arrow."""
     if is_encoding(one):
         return "encoding"
@@ -322,14 +323,14 @@ def _kind_of(one: Any) -> str:
     return "arrow" if _speaks_arrow(one) else ONE
 
 
-def _size(row: Any, kind: str) -> int:
+def _size(row: Given, kind: str) -> int:
     """About how many items a row has."""
     if kind == ONE:
         return _len(row) or 0
     return sum(_len(value) or 0 for value in (row.values() if kind == DICT else row))
 
 
-def _several(one: Any, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
+def _several(one: Given, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
     """The rows of an element that holds several."""
     if kind == "arrow":
         yield from rows_of_stream(one, wanted, at)
@@ -404,11 +405,11 @@ def _sequences(rows: list[Any], at: int, where: str) -> Any:
         raise MIXED(f"{where}rows {at} to {at + len(rows) - 1}: {error}") from error
 
 
-def _is_sequence(row: Any) -> bool:
+def _is_sequence(row: object) -> bool:
     return has_items(row) or isinstance(row, (str, bytes))
 
 
-def _items(row: Any) -> Any:
+def _items(row: Given) -> Any:
     if isinstance(row, str):
         row = row.encode()
     if isinstance(row, (bytes, bytearray)):

@@ -65,7 +65,7 @@ def _place(function: Callable[..., Any], kinds: str) -> tuple[str, str] | None:
     return (name, digest(f"{name}\0{of}".encode()).hex()) if of else None
 
 
-def _describe(x: Any, seen: Seen, top: bool = False) -> Any:
+def _describe(x: object, seen: Seen, top: bool = False) -> Any:
     """Whatever is compiled in, as tuples of plain values; what comes again by its number, since functions may recur."""
     if type(x) in _PLAIN:
         return type(x).__name__, repr(x)
@@ -94,7 +94,7 @@ def _describe(x: Any, seen: Seen, top: bool = False) -> Any:
     raise LookupError("nobody can say whether this is what it was")
 
 
-def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
+def _of_function(x: object, function: FunctionType, seen: Seen, top: bool) -> Any:
     root = _root(function)
     if root in _KNOWN or root == __name__.partition(".")[0]:
         return "function", function.__module__, function.__qualname__
@@ -114,7 +114,7 @@ def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
     )
 
 
-def _of_global(value: Any, names: set[str], seen: Seen) -> Any:
+def _of_global(value: object, names: set[str], seen: Seen) -> Any:
     """A global; of a module the attributes that may be meant."""
     if not isinstance(value, ModuleType):
         return _describe(value, seen)
@@ -150,9 +150,9 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(part)
 
 
-def _module(x: Any) -> str:
+def _module(x: object) -> str:
     return getattr(x, "__module__", None) or type(x).__module__
 
 
-def _root(x: Any) -> str:
+def _root(x: object) -> str:
     return _module(x).partition(".")[0]

@@ -10,6 +10,7 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, quote
+from ..formats.annotations import Given
 from ..formats.bare import is_batch, is_column, read_column
 from ..formats.leaves import calculate
 from ..formats.pairs import is_encoding
@@ -97,7 +98,7 @@ def position_ids(x: Lengths, start: Counts = ..., *, layout: Literal[False] = ..
 @overload
 def position_ids(x: B, start: Counts = ..., *, layout: Literal[True], level: int = ...) -> B: ...
 @by_level(keeps=True)
-def position_ids(x: Any, start: Counts = 0, *, layout: bool = False, level: int = INNERMOST) -> Any:
+def position_ids(x: Given, start: Counts = 0, *, layout: bool = False, level: int = INNERMOST) -> Any:
     """The place of every item in its sequence.
 
     Parameters
@@ -151,7 +152,7 @@ def segment_ids(x: Lengths, *, layout: Literal[False] = ..., level: int = ...) -
 @overload
 def segment_ids(x: B, *, layout: Literal[True], level: int = ...) -> B: ...
 @by_level(keeps=True)
-def segment_ids(x: Any, *, layout: bool = False, level: int = INNERMOST) -> Any:
+def segment_ids(x: Given, *, layout: bool = False, level: int = INNERMOST) -> Any:
     """The sequence of every item, by its number.
 
     Parameters

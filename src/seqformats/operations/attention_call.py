@@ -11,6 +11,7 @@ from ..arrays import NUMPY, Array, Library, frozen, library_of
 from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Operands
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan
 from ..formats.rows import new_array
@@ -270,7 +271,7 @@ class AttentionCall:
         choices = self.choices
         return AttentionReach(choices.left, choices.right, choices.chunk, choices.prefixes)
 
-    def terms(self, library: Library, extras: Any) -> tuple[ScoreTerms, int]:
+    def terms(self, library: Library, extras: Operands) -> tuple[ScoreTerms, int]:
         """Terms of the scores, and how much more room they want."""
         choices = self.choices
         if not (extras or choices.cap or choices.dropout):

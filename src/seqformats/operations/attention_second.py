@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, Library, library_of
 from ..converters.convert import restore, rows_of
 from ..formats import Encoding, Ragged
-from .attention_call import AttentionCall, kept_weights
+from .attention_call import AttentionCall, Choices, kept_weights
 from .attention_rows import SLOPES, TABLE
 
 
@@ -147,7 +147,7 @@ class _Sequence(NamedTuple):
         return library.concatenate([wide.swapaxes(0, 1), zeros(rows - t, heads, columns)]).swapaxes(0, 1)
 
 
-def _find_seen(choices: Any, i: int, t: int, m: int) -> Array:
+def _find_seen(choices: Choices, i: int, t: int, m: int) -> Array:
     """The keys ``(t, m)`` that the queries of a sequence see."""
     stands, places = np.arange(t)[:, None] + (m - t), np.arange(m)
     seen = (places >= stands - choices.left) & (places <= stands + choices.right)

@@ -134,6 +134,7 @@ def balance(
     task = Task(costs[order], sizes[order] if limit is not None else sizes[:0], MOST if limit is None else limit, equal)
     if limit is None and micro is None:
         of, bound = divide(task, min(count, max(sizes.size, 1)))
+        assert of is not None  # without a limit there is always a way
         return _ranks(of, order, costs, count, bound)
     of, bound, micro = _micro_batches(task, count, micro)
     return _steps(of, order, costs, (count, micro), bound)

@@ -26,7 +26,7 @@ from ..errors import (
     quote,
 )
 from ..formats import Encoding, LoD, Padded, Ragged
-from ..formats.annotations import Integers
+from ..formats.annotations import Given, Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.structure import Structure, integers
@@ -186,7 +186,7 @@ def _ranges(sizes: object, n: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(counts.offsets.tolist())]
 
 
-def _split_with_pullback(x: Any, sizes: Integers) -> tuple[Any, Pullback]:
+def _split_with_pullback(x: Given, sizes: Integers) -> tuple[Any, Pullback]:
     if not isinstance(x, Encoding) and is_tree(x):
         tree = columns_of(x)
         return split_trees(tree, _ranges(sizes, tree.n), lambda column: _split_with_pullback(column, sizes))
@@ -309,7 +309,7 @@ def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
     return reorder(x, order), order
 
 
-def _column_by(x: Any, by: object) -> Any:
+def _column_by(x: Given, by: object) -> Any:
     """The batch whose lengths are sorted by."""
     if isinstance(x, Encoding) or not is_tree(x):
         if by is not None:
@@ -330,7 +330,7 @@ def _names(by: object, path: tuple[object, ...]) -> bool:
     return any(type(by) is type(name) and by == name for name in (path, path[0]))
 
 
-def _sort_with_pullback(x: Any, by: object = None) -> tuple[Any, Pullback]:
+def _sort_with_pullback(x: Given, by: object = None) -> tuple[Any, Pullback]:
     _, order = sort_by_length(x, by)
     y, pullback = registry.gradient_rule(reorder)((x, order), {})
     return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)

@@ -12,6 +12,7 @@ from ..arrays.dtypes import HALF, differentiable, in_floats
 from ..converters.convert import convert, relaid, restore, rows_of, without_padding
 from ..errors import INDEX, SHAPE
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Operands
 from ..formats.leaves import calculate, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
@@ -98,7 +99,7 @@ class ClassLoss(NamedTuple):
         scores = self.library.alias(z.data)
         return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
 
-    def arrays_of(self, dy: Any) -> Array:
+    def arrays_of(self, dy: Operands) -> Array:
         """The gradient of the result as the kernel takes it."""
         if self.each == ITEM:
             slopes: Array = relaid(convert(dy, Ragged) if dy.keeps_levels else dy, self.at).data
@@ -116,7 +117,7 @@ class ClassLoss(NamedTuple):
             class_losses_back.start(self.library, inputs, (out,), args, int(item[0]), structure, self.work())
         return self.shape._with_data(self.library.astype(self.given(out), self.name))
 
-    def second_order(self, x: Encoding, dy: Any) -> Any:
+    def second_order(self, x: Encoding, dy: Operands) -> Any:
         """The pullback, made of operations that have gradients themselves."""
         z = x if x._in_one_array else convert(x, Ragged)
         library, scores = self.library, z.data

@@ -15,6 +15,7 @@ from ..arrays.dtypes import HALF, SUMS_IN
 from ..converters.convert import relaid, restore, rows_of
 from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, quote
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Given
 from ..formats.encoding import abridge
 from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
@@ -69,7 +70,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, Scalar) and not isinstance(value, (bool, np.bool_))
 
 
-def read_list(given: Any, what: str) -> Any:
+def read_list(given: Given, what: str) -> Any:
     """A list of numbers, bools or strings as an array; all else as it is."""
     if not isinstance(given, (list, tuple)):
         return given
@@ -102,7 +103,7 @@ def check_beside(given: Array, x: Encoding, what: str, other: str) -> None:
         )
 
 
-def batch_beside(given: Any, x: Encoding, what: str, other: str = "x", item: tuple[int, ...] | None = ()) -> Operand:
+def batch_beside(given: Given, x: Encoding, what: str, other: str = "x", item: tuple[int, ...] | None = ()) -> Operand:
     """A batch that has sequences as long as those of `x`, and items of this shape; None: any."""
     if is_array(given):
         raise KIND(
@@ -191,7 +192,7 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
     return laid
 
 
-def marks_where(given: Any, rows: Any) -> Operand:
+def marks_where(given: Given, rows: Given) -> Operand:
     """A batch of marks as an `Operand` where an array is, to which they are brought."""
     found = operand(given)
     own, theirs = found.own, library_of(rows)
@@ -229,7 +230,7 @@ def numbers_of(given: object, x: Encoding, what: str) -> Array:
     return rows
 
 
-def rows_beside(given: Any, x: Encoding, what: str) -> Array:
+def rows_beside(given: Given, x: Encoding, what: str) -> Array:
     """An array ``(n,)`` of real numbers, one a sequence of `x`, of its library."""
     n = x._structure.n
     if not is_array(given):

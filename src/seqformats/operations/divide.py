@@ -60,7 +60,7 @@ class Task(NamedTuple):
         return found
 
 
-def divide(task: Task, bins: int) -> tuple[Array, float]:
+def divide(task: Task, bins: int) -> tuple[Array | None, float]:
     """Return the bin of each sequence, None where no way was found, and what the costliest bin costs at least."""
     n = task.costs.size
     if not n:
@@ -84,7 +84,7 @@ def divide(task: Task, bins: int) -> tuple[Array, float]:
             break
     if n <= FEW and (best is None or best[0] > enough):
         best = _search(task, bins, best, enough)
-    return (None if best is None else best[1]), bound  # type: ignore[return-value]
+    return (None if best is None else best[1]), bound
 
 
 def bound_cost(task: Task, bins: int) -> float:
@@ -142,7 +142,8 @@ def _deal(task: Task, bins: int) -> Array | None:
     paid = int(np.searchsorted(-costs, 0.0))
     if not task.sizes.size:
         entries = _Bundles(paid, bins)
-        of = entries.each(_deal_out(entries.sums(costs[:paid]), task.sizes, np.zeros(bins), room, left))
+        of = _deal_out(entries.sums(costs[:paid]), task.sizes, np.zeros(bins), room, left)
+        of = None if of is None else entries.each(of)
     else:
         of = _deal_out(costs[:paid], task.sizes[:paid], np.zeros(bins), room, left)
     if of is None or paid == n:
@@ -179,9 +180,9 @@ class _Bundles:
         bundles = between[::2].sum(0) + between[1::2].sum(0)[::-1]
         return np.concatenate([costs[: self.head], bundles, costs[self.head + between.size :]])
 
-    def each(self, of: Array | None) -> Array | None:
+    def each(self, of: Array) -> Array:
         """The bin of each sequence, from those of the entries."""
-        if not self.times or of is None:
+        if not self.times:
             return of
         head, bundles, tail = np.split(of, [self.head, self.head + self.rows])
         between = np.empty((self.times, self.rows), np.int64)
@@ -199,8 +200,7 @@ def _rounds(costs: Array, bins: int) -> Array:
         takers = np.argsort(loads, kind="stable")[: run.size]
         of[begin : begin + bins] = takers
         loads[takers] += run
-    found: Array = entries.each(of)  # type: ignore[assignment]
-    return found
+    return entries.each(of)
 
 
 def merge(costs: Array, bins: int, each: int) -> Array:

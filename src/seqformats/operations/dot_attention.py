@@ -12,6 +12,7 @@ from ..arrays.dtypes import HALF
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
 from ..formats import Encoding
+from ..formats.annotations import Given, Operands
 from ..formats.encoding import abridge
 from ..formats.structure import same_levels
 from ..gradients.levels import INNERMOST, operation_by_level
@@ -161,13 +162,13 @@ def attention(
     call = AttentionCall(given, name, choices)
     of_batches = each_gradient(operands)
 
-    def gradient(slopes: Any) -> Any:
+    def gradient(slopes: Operands) -> Any:
         return (*of_batches(slopes[:3]), *slopes[3:])
 
     return Call(given, call.rule, operands[0].result, gradient, lambda x, dy: second_order(call, x, dy))
 
 
-def _with_places(choices: Choices, own: Any, chunk: object, prefix: Any) -> Choices:
+def _with_places(choices: Choices, own: Given, chunk: object, prefix: object) -> Choices:
     """The options with chunks and prefixes."""
     if chunk is not None:
         choices = choices._replace(chunk=min(check_at_least(chunk, "chunk", 1), ALL))
@@ -190,7 +191,7 @@ def _cap(softcap: object) -> float:
     return cap
 
 
-def _with_dropout(choices: Choices, own: Any, dropout: object, seed: object) -> Choices:
+def _with_dropout(choices: Choices, own: Given, dropout: object, seed: object) -> Choices:
     """The options with dropout."""
     part = share(dropout, "dropout")
     key = 0 if seed is None else key_of(seed)
@@ -203,14 +204,14 @@ def _with_dropout(choices: Choices, own: Any, dropout: object, seed: object) -> 
     return choices._replace(dropout=part, seed=key)
 
 
-def _form(bias: Any) -> int:
+def _form(bias: Given) -> int:
     """Form of a bias."""
     if bias is None:
         return NO_BIAS
     return SLOPES if len(bias.shape) == 1 else TABLE
 
 
-def _extras(own: Any, name: str, bias: object, sinks: object) -> list[Array]:
+def _extras(own: Given, name: str, bias: object, sinks: object) -> list[Array]:
     """The bias and the sinks, as far as there are some, as arrays that go with the queries."""
     q, k = own[:2]
     heads, made = heads_of(q), []

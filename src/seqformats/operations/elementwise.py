@@ -331,7 +331,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Operand, ...], optio
 
 
 @registry.provides("array_function")
-def array_function(function: Any, operands: tuple[Operand, ...], options: dict[str, object]) -> Any:
+def array_function(function: Function, operands: tuple[Operand, ...], options: dict[str, object]) -> Any:
     """A function of NumPy that is no ufunc, of batches, if it treats each number alone; TypeError for all others."""
     name = function.__name__
     if name == "where" and len(operands) == 3 and not options:

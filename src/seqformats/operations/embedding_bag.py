@@ -14,7 +14,7 @@ from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
 from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, quote
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Shaped
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback
@@ -155,7 +155,7 @@ registry.gradient(embedding_bag)(lambda args, options: _embedding_bag(*args, **o
 by_level(keeps=False, batch=1, marks=("weights",), gradients=("table", "weights"))(embedding_bag)
 
 
-def _plainly(table: Any, ids: Batch, weights: Any, mode: object, sparse: object) -> Array | None:
+def _plainly(table: Given, ids: Batch, weights: Given, mode: object, sparse: object) -> Array | None:
     """The result of plain arrays on the host; None for all else, and for ids that are wrong."""
     library = library_of_type(type(table))
     if type(ids) is not Ragged or library is None or (mode is not SUM and mode is not MEAN):

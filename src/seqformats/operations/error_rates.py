@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Array, to_host
 from ..errors import COUNTS
+from ..formats.annotations import Given
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
 from ..launch.kernel import Work, kernel
@@ -135,7 +136,7 @@ def edits(*, references: Batch, hypotheses: Batch, level: int = INNERMOST) -> Ed
     return EditCounts(*[out[k * n : (k + 1) * n] for k in range(4)])
 
 
-def wer(*, references: Any, hypotheses: Any) -> EditCounts:
+def wer(*, references: Given, hypotheses: Given) -> EditCounts:
     """The errors of texts by words, whose ``rate`` is the word error rate.
 
     Parameters
@@ -180,7 +181,7 @@ def wer(*, references: Any, hypotheses: Any) -> EditCounts:
     return _of_tokens(*number_words(one, two))
 
 
-def cer(*, references: Any, hypotheses: Any) -> EditCounts:
+def cer(*, references: Given, hypotheses: Given) -> EditCounts:
     """The errors of texts by characters, whose ``rate`` is the character error rate.
 
     Parameters

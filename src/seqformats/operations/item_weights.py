@@ -10,6 +10,7 @@ from ..arrays import Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restore, rows_of
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Operands
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, Pullback
@@ -75,13 +76,13 @@ class ItemWeights(NamedTuple):
             return y, None
         shape = without_data(weights)
 
-        def pullback(dy: Any) -> tuple[Array, Encoding]:
+        def pullback(dy: object) -> tuple[Array, Encoding]:
             of_losses, of_weights = pull(self._slopes(dy))
             return rows_of(of_losses), self._of_weights(library, rows_of(of_weights), shape)
 
         return y, pullback
 
-    def second_order(self, losses: Array, weights: Encoding, dy: Any) -> tuple[Array, Encoding]:
+    def second_order(self, losses: Array, weights: Encoding, dy: object) -> tuple[Array, Encoding]:
         """The gradients of losses and weights, made of operations that have gradients themselves."""
         library = library_of(losses)
         factors = self._count(library, rows_of(weights))
@@ -95,7 +96,7 @@ class ItemWeights(NamedTuple):
             return restore(Ragged._freeze(values, self.shape._structure), self.shape)
         return over_levels(values, self.shape) if self.each == SEQUENCE else values.reshape(())
 
-    def _slopes(self, dy: Any) -> Array:
+    def _slopes(self, dy: Operands) -> Array:
         """The gradient of the result as that of the sums or means."""
         if self.each == ITEM:
             return rows_of(dy)

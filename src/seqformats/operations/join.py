@@ -29,6 +29,7 @@ from ..errors import (
     ConversionError,
 )
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Given
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan_of, is_on_gpu, kept
 from ..formats.rows import new_array
@@ -369,7 +370,7 @@ def checked_parts(name: str, batches: Sequence[Operand | None], parts: Sequence[
     return [Operand(_item(parts[k], first, k)) if batch is None else batch for k, batch in enumerate(batches)]
 
 
-def _item(given: Any, like: Encoding, number: int) -> Any:
+def _item(given: Given, like: Encoding, number: int) -> Any:
     """A single item for all sequences, given as a part: an array that has a gradient, or a constant."""
     sample, item, key = like._sample(), like.item_shape, None
     if type(given) in _KEPT and given and given == given and item in _NARROW:  # a token, put in again and again

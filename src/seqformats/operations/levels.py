@@ -28,7 +28,7 @@ from ..errors import (
     quote,
 )
 from ..formats import Encoding, LoD, Ragged, structure_of
-from ..formats.annotations import Integers, Shaped
+from ..formats.annotations import Given, Integers, Shaped
 from ..formats.bare import is_list
 from ..formats.leaves import leaves, without_data
 from ..formats.rows import Source, lay_out, put_rows
@@ -55,7 +55,7 @@ class _Sequences(NamedTuple):
     gradient: Pullback | None = None
 
     @classmethod
-    def of(cls, x: Any) -> _Sequences:
+    def of(cls, x: Given) -> _Sequences:
         """A batch, or an array of rows."""
         if is_array(x):
             rows = adopt(x, "x")[1]
@@ -288,7 +288,7 @@ def _how(keep: object) -> int:
     return _KEEP.index(keep)
 
 
-def _bools(where: Any, x: Encoding) -> Array:
+def _bools(where: Given, x: Encoding) -> Array:
     """One bool an item of `x`, on the host, sequence by sequence."""
     if is_array(where):
         array: Array = to_host(where)

@@ -14,7 +14,7 @@ from ..converters.convert import restore, rows_of
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, DEVICES, MIXED, SHAPE, quote
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Integers
+from ..formats.annotations import Integers, Operands
 from ..formats.leaves import connect, without_data
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, operation_by_level
@@ -143,7 +143,7 @@ def linear_cross_entropy(
         size,
     )
 
-    def gradient(slopes: Any) -> Any:
+    def gradient(slopes: Operands) -> Any:
         first = slopes[0] if found.gradient is None else found.gradient(slopes[0])
         if mass is None or mass.given.gradient is None:
             return (first, *slopes[1:])
@@ -223,7 +223,7 @@ class _LinearLoss(NamedTuple):
             return y, (lambda dy: self.backward(rows, parameters, self.slopes(dy, rows))) if back else None
         y, pull = self.mass.reduced(made, factors, self.name, back)
 
-        def pullback(dy: Any) -> tuple[Any, ...]:
+        def pullback(dy: Operands) -> tuple[Any, ...]:
             assert pull is not None
             slopes, of_factors = pull(dy)
             return (*self.backward(rows, parameters, slopes), of_factors)
@@ -252,7 +252,7 @@ class _LinearLoss(NamedTuple):
         for begin in range(0, rows, self.size):
             yield _Piece(self, begin, min(begin + self.size, rows))
 
-    def slopes(self, dy: Any, like: Array) -> Array:
+    def slopes(self, dy: Operands, like: Array) -> Array:
         """The gradient of the loss of each item, ``(rows,)``."""
         library, structure = self.library, self.shape._structure
         if self.each == ITEM:
@@ -280,7 +280,7 @@ class _LinearLoss(NamedTuple):
         first = restore(Ragged._freeze(made, self.shape._structure), self.shape)
         return (first, *[library.astype(x, self.name) for x in sums])
 
-    def second_order(self, operands: tuple[Any, ...], dy: Any) -> tuple[Any, ...]:
+    def second_order(self, operands: tuple[Any, ...], dy: Operands) -> tuple[Any, ...]:
         """The gradients, made of operations that have gradients themselves, over all scores at once."""
         factors: Any = operands[-1]
         operands = operands if self.mass is None else operands[:-1]

@@ -10,7 +10,7 @@ from ..arrays.dtypes import differentiable, in_floats
 from ..converters.convert import convert, rows_of
 from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, quote
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Integers
+from ..formats.annotations import Given, Integers, Operands
 from ..formats.encoding import abridge
 from ..formats.leaves import Rule, connect
 from ..gradients.levels import INNERMOST, at_level, by_level
@@ -207,7 +207,7 @@ def _prepare_weighted(
         y, pull = mass.reduced(loss.rows_of(losses), factors, loss.name, back)
         scores = loss.library.alias(z.data)
 
-        def pullback(dy: Any) -> tuple[Any, Any]:
+        def pullback(dy: Operands) -> tuple[Any, Any]:
             assert pull is not None
             of_losses, of_weights = pull(dy)
             slopes = loss.arrays_of(Ragged._freeze(of_losses, own_structure))
@@ -217,7 +217,7 @@ def _prepare_weighted(
 
     own_structure = own._structure
 
-    def second_order(operands: tuple[Encoding, Encoding], dy: Any) -> tuple[Any, Any]:
+    def second_order(operands: tuple[Encoding, Encoding], dy: Operands) -> tuple[Any, Any]:
         x, factors = operands
         losses = connect(items_of(loss), x, loss.second_order)
         of_losses, of_weights = mass.second_order(rows_of(losses), factors, dy)
@@ -240,7 +240,7 @@ def items_of(loss: ClassLoss) -> Rule:
     return rule
 
 
-def targets_of(given: Any, own: Encoding) -> Encoding:
+def targets_of(given: Given, own: Encoding) -> Encoding:
     """The targets as an encoding in one array, with one level, of integers that are no uint64."""
     structure, sample = own._structure, own._sample()
     if is_array(given):

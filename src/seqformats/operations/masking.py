@@ -25,7 +25,7 @@ from ..errors import (
     quote,
 )
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Integers
+from ..formats.annotations import Given, Integers
 from ..formats.bare import is_batch
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
@@ -439,7 +439,7 @@ def _numbers(
     return frozen(np.array([key_of(seed), *bounds, mask, count, label(ignore)], np.int64)), drawn
 
 
-def _sorted_ids(special: Any) -> Array:
+def _sorted_ids(special: Given) -> Array:
     if type(special) is tuple and not special:
         return _NO_IDS
     return frozen(np.sort(integers(list(special) if isinstance(special, Set) else special, "special")))

@@ -12,6 +12,7 @@ from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Given
 from ..formats.planned import by_plan
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
@@ -102,7 +103,7 @@ def _falling(_: Encoding, descending: object) -> tuple[bool]:
 SORT = Operation(_sort, _sort_rule, check=_falling, planned=True)
 
 
-def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
+def _sorted_by(x: object, keys: Batch, falling: bool) -> Call[Any]:
     """Items in the order of a key that each of them has."""
     (own, result, gradient), given = operands_of(x, keys)
     beside = batch_beside(given.own, own, "by", item=None).own
@@ -113,7 +114,7 @@ def _sorted_by(x: Any, keys: Batch, falling: bool) -> Call[Any]:
     return Call(own, pick_call(own, places, own._structure), result, gradient)
 
 
-def _sort_call(x: Any, descending: object = False, by: Batch | None = None) -> Call[Any]:
+def _sort_call(x: Given, descending: object = False, by: Batch | None = None) -> Call[Any]:
     """Check the arguments of `sort`."""
     return SORT.prepare(x, descending) if by is None else _sorted_by(x, by, flag(descending, "descending"))
 

@@ -24,6 +24,7 @@ from ..errors import (
     quote,
 )
 from ..formats import Encoding
+from ..formats.annotations import Given
 from ..formats.leaves import wants_grad
 from ..formats.structure import MOST
 from ..gradients.operation import Operand, operand
@@ -154,7 +155,7 @@ class _Own:
         self.__doc__ = cpu.__doc__
         self.from_rows, self.to_rows, self.dtype = from_rows, to_rows, dtype
 
-    def __call__(self, x: Any, *args: Any) -> Any:
+    def __call__(self, x: Given, *args: Any) -> Any:
         if with_autograd and wants_grad((x, args)):
             raise NO_GRADIENT(f"the kernel {self.__name__} has no gradient; sf.operation gives it one")
         if self.from_rows:
@@ -164,7 +165,7 @@ class _Own:
             return self.spread(_rows(x), operand(like), args)
         return self.gather(operand(x), args)
 
-    def gather(self, batch: Operand, args: Any) -> Any:
+    def gather(self, batch: Operand, args: tuple[Any, ...]) -> Any:
         """Gather items."""
         given = batch.own
         x = in_one_array(given)
@@ -181,7 +182,7 @@ class _Own:
         y = over_levels(out, given) if self.to_rows else given._with_data(out)
         return y if batch.result is None or not isinstance(y, Encoding) else batch.result(y)
 
-    def spread(self, rows: Array, batch: Operand, args: Any) -> Any:
+    def spread(self, rows: Array, batch: Operand, args: tuple[Any, ...]) -> Any:
         """Spread one row per sequence over its items."""
         like, library = batch.own, library_of(rows)
         dtypes = self.dtypes(library.dtype_name(rows.dtype))
@@ -195,7 +196,7 @@ class _Own:
         y = like._with_data(library.astype(out, dtypes.result))
         return y if batch.result is None else batch.result(y)
 
-    def start(self, library: Library, data: Array, args: Any, out: Array, x: Encoding, width: int) -> None:
+    def start(self, library: Library, data: Array, args: tuple[Any, ...], out: Array, x: Encoding, width: int) -> None:
         """Start it over the sequences of `x`, in whose layout the items are."""
         arrays: list[Array] = []
         numbers: list[int | float] = []
@@ -235,7 +236,7 @@ class _Own:
         return Dtypes(taken, made, result)
 
 
-def _rows(x: Any) -> Array:
+def _rows(x: Given) -> Array:
     """One row a sequence: an array, a `LoD` of the outer levels, or such lists."""
     if isinstance(x, (list, tuple)):
         x = operand(x).own
@@ -255,5 +256,5 @@ def _number_dtype(dtype: object) -> str:
     return name
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     return getattr(function, "__name__", None) or quote(function)

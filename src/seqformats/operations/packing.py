@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..converters.convert import convert, rows_of
 from ..converters.layouts import check_at_least, one_of
 from ..errors import LONG, OVERFLOW, SHAPE, UNLIKE, WHOLE
 from ..formats import Ragged
+from ..formats.annotations import Given
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
@@ -221,7 +222,7 @@ def pack(
     return Packs(ids, wanted, positions, numbers, Ragged._freeze(bounds, Structure.of_lengths(counts + 1)))
 
 
-def _integers(given: Any, what: str) -> tuple[Structure, Array, Array]:
+def _integers(given: Given, what: str) -> tuple[Structure, Array, Array]:
     """The structure, the rows on the host, and the rows as they were given, of a batch of integers."""
     own = operand(given).own
     if own.item_shape:

@@ -342,7 +342,7 @@ class _Scores:
         values = library.concatenate(parts) if parts else library.zeros((0,), x.dtype, x)
         self.best = np.concatenate(best) if best else np.zeros(0, np.int64)
         values = library.astype(values, name)
-        y_ = values if self.results is None else self.laid(values)
+        y_ = values if self.results is None else self.laid(values, self.results.own)
         return y_, (lambda dy: self.gradients((queries, documents), dy)) if back else None
 
     def counts(self) -> Array:
@@ -350,9 +350,8 @@ class _Scores:
         counts: Array = self.one._structure.lengths[self.scored] * self.two._structure.lengths[self.chosen]
         return counts
 
-    def laid(self, values: Array) -> Any:
+    def laid(self, values: Array, own: Encoding) -> Any:
         """The scores as the candidates are."""
-        own = self.results.own  # type: ignore[union-attr]
         return restore(Ragged._freeze(values, own._structure), own)
 
     def parts(self) -> list[slice]:

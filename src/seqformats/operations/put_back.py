@@ -11,7 +11,7 @@ from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import lod_to_ragged
 from ..errors import COUNTS, EXACT, LEVELS, UNLIKE, ConversionError
 from ..formats import Encoding, LoD, Masked, Ragged, structure_of
-from ..formats.annotations import Index, Shaped
+from ..formats.annotations import Given, Index, Shaped
 from ..formats.encoding import abridge
 from ..formats.index import places
 from ..formats.leaves import without_data
@@ -133,7 +133,7 @@ def _as_empty(values: object, found: Operand, base: Encoding) -> Operand:
     return found._replace(own=same)
 
 
-def _fill(value: Any, like: Array, shape: tuple[int, ...]) -> Array:
+def _fill(value: Given, like: Array, shape: tuple[int, ...]) -> Array:
     """An array of this shape, beside `like` and in its dtype, of one value."""
     library = library_of(like)
     nothing = Ragged._freeze(library.empty((0, *shape[1:]), like.dtype, like), one_sequence(0))
@@ -147,7 +147,7 @@ def _fill(value: Any, like: Array, shape: tuple[int, ...]) -> Array:
 class _Puts:
     """A call of `masked_scatter`, whose operands are checked here."""
 
-    def __init__(self, start: Encoding, whole: Encoding, kept: Kept, values: Any) -> None:
+    def __init__(self, start: Encoding, whole: Encoding, kept: Kept, values: Given) -> None:
         self.start, self.kept = start, kept
         self.shape, self.of_values = without_data(whole), without_data(values)
         check_alike((start, values), "", ("base", "values"))
@@ -169,7 +169,7 @@ class _Puts:
         self.keep(back)
         return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
-    def rule_of_values(self, values: Any, back: bool) -> tuple[Any, Pullback]:
+    def rule_of_values(self, values: Given, back: bool) -> tuple[Any, Pullback]:
         """Gradient rule of the values alone, beside a number."""
         self.keep(back)
         return self.forward((self.start, values)), lambda dy: linear(self.taken, self.place, dy)
@@ -202,7 +202,7 @@ class _Puts:
         rows = rows_of(self.kept.taken(Ragged._freeze(rows_of(dy), self.start._structure)))
         return restore(Ragged._freeze(rows, self.kept.kept), self.of_values) if is_encoding(self.of_values) else rows
 
-    def place(self, values: Any) -> Any:
+    def place(self, values: Given) -> Any:
         """The values at the marked places, and zeros elsewhere."""
         rows = values if is_array(values) else rows_of(values)
         return self.kept.place(Ragged._freeze(rows, self.kept.kept), self.shape)

@@ -140,9 +140,8 @@ def _find_record(q: object, interpolation: object) -> Reduction:
         raise CHOICE(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {quote(interpolation)}")
     if is_array(q):
         q = to_host(q).tolist()
-    several = isinstance(q, (list, tuple))
-    levels = []
-    for value in q if several else [q]:  # type: ignore[attr-defined]  # asked, not known
+    several, levels = isinstance(q, (list, tuple)), []
+    for value in q if isinstance(q, (list, tuple)) else [q]:
         if isinstance(value, (list, tuple)):
             raise SHAPE(f"q must be a number or have one axis, not {quote(q)}")
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -13,7 +13,7 @@ from ..arrays import Array, is_array, library_of_type, to_host
 from ..converters.convert import as_own, rows_of
 from ..errors import BATCH
 from ..formats import Encoding, Pairs, level_index
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Shaped
 from ..formats.bare import as_encoding, is_batch
 from ..formats.structure import integers, same_levels
 from ..formats.trees import columns_of, is_tree
@@ -107,7 +107,7 @@ def equal(
     return _equal(as_encoding(a), as_encoding(b), flag(equal_nan, "equal_nan"))
 
 
-def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
+def _equal(a: Given, b: Given, equal_nan: bool) -> bool:
     for x in (a, b):
         if not isinstance(x, (Encoding, Pairs)) and not is_array(x):
             raise BATCH(f"equal compares encodings, not {type(x).__name__}")
@@ -135,7 +135,7 @@ def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
     return bool(same.all())
 
 
-def _equal_trees(a: Any, b: Any, equal_nan: bool) -> bool:
+def _equal_trees(a: Given, b: Given, equal_nan: bool) -> bool:
     """Tell whether trees are of one kind, with equal columns of the same names; their order does not count."""
     mappings = isinstance(a, Mapping) and isinstance(b, Mapping)
     if not (is_tree(a) and is_tree(b)) or not (mappings or type(a) is type(b)):
@@ -146,5 +146,5 @@ def _equal_trees(a: Any, b: Any, equal_nan: bool) -> bool:
     return all(_equal_columns(x, two[path], equal_nan) for path, x in one.items())
 
 
-def _equal_columns(x: Any, y: Any, equal_nan: bool) -> bool:
+def _equal_columns(x: Given, y: Given, equal_nan: bool) -> bool:
     return x is y if x is None or y is None else equal(x, y, equal_nan)

@@ -10,7 +10,7 @@ from ..arrays.dtypes import differentiable
 from ..converters.convert import restore, rows_of
 from ..errors import RANGE, quote
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Operands, Shaped
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
@@ -133,7 +133,7 @@ def recurrence(
 
 
 def _recurrence(
-    x: Batch, decay: Any, initial: Any, reverse: object, exclusive: object, where: Any, final: object
+    x: Batch, decay: Given, initial: object, reverse: object, exclusive: object, where: object, final: object
 ) -> Call[Any]:
     """Check the arguments of `recurrence`."""
     found = to_be_summed(operand(x))
@@ -160,7 +160,7 @@ def _recurrence(
 by_level(keeps=True, beside=("decay",), marks=("where",))(with_rule(recurrence, _recurrence))
 
 
-def _call(found: Operand, by: Decay, start: Any, started: bool, scan: Scan, final: bool) -> Call[Any]:
+def _call(found: Operand, by: Decay, start: Operands, started: bool, scan: Scan, final: bool) -> Call[Any]:
     """The call for arguments that are checked."""
     operands = [found.own, *([by.own] if by.is_operand else []), *([start] if started else [])]
     decay_name = ""
@@ -192,17 +192,17 @@ def _call(found: Operand, by: Decay, start: Any, started: bool, scan: Scan, fina
         ddecay = in_kind(by.gradient)(ds[1]) if by.is_operand else None
         return dx, ddecay, ds[-1] if started else None
 
-    def result(y: Any) -> Any:
+    def result(y: Operands) -> Any:
         return (in_kind(found.result)(y[0]), y[1]) if final else in_kind(found.result)(y)
 
-    def second_order(given: tuple[Any, ...], dy: Any) -> tuple[Any, ...]:
+    def second_order(given: tuple[Any, ...], dy: Operands) -> tuple[Any, ...]:
         return _gradients_in_graph(given, dy if final else (dy, None), by, start, started, scan)
 
     return Call(tuple(operands), rule, result, gradient, second_order)
 
 
 def _gradients_in_graph(
-    given: tuple[Any, ...], dy: tuple[Any, Any], by: Decay, start: Any, started: bool, scan: Scan
+    given: tuple[Any, ...], dy: tuple[Any, Any], by: Decay, start: Operands, started: bool, scan: Scan
 ) -> tuple[Any, ...]:
     """The pullback, made of recurrences the other way and of arithmetic, which have gradients themselves."""
     z = given[0]
@@ -243,7 +243,7 @@ def _gradients_in_graph(
     return tuple(found)
 
 
-def _gather(each: Array, by: Decay, own: Any, rows: int) -> Any:
+def _gather(each: Array, by: Decay, own: Operands, rows: int) -> Any:
     """The gradient of a decay, of that of each number's, in the graph."""
     if by.form == "full":
         return restore(Ragged._freeze(each, own._structure), without_data(own))
@@ -266,7 +266,7 @@ class _Memory(NamedTuple):
     started: bool
     final: bool
 
-    def pullback(self, dy: Any) -> tuple[Any, ...]:
+    def pullback(self, dy: Operands) -> tuple[Any, ...]:
         """The gradients for the operands."""
         scan, decay = self.scan, self.decay
         dy, dfinal = dy if self.final else (dy, NOTHING)
@@ -343,7 +343,7 @@ def ema(
     return _ema(x, decay, adjust, where).run()
 
 
-def _ema(x: B, decay: object, adjust: object, where: Any) -> Call[B]:
+def _ema(x: B, decay: object, adjust: object, where: object) -> Call[B]:
     """Check the arguments of `ema`."""
     found = to_be_summed(operand(x))
     own: Encoding = found.own

@@ -13,6 +13,7 @@ from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, quote
 from ..formats import Encoding, LoD, Ragged
+from ..formats.annotations import Given
 from ..formats.overlapping import Windows, in_place
 from ..formats.planned import by_plan, follow
 from ..formats.structure import Structure
@@ -112,7 +113,7 @@ class Reduction(Operation):
         if isinstance(values, Calculation):
             values.default = (default,)
 
-    def in_python(self, x: Any, empty: Empty) -> Reduced:
+    def in_python(self, x: Given, empty: Empty) -> Reduced:
         """Return the result without the fast path."""
         kind = type(x)
         if planning and empty is self.default and issubclass(kind, Encoding):
@@ -141,7 +142,7 @@ class Reduction(Operation):
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
         return cast(Reducer, super().of(public))
 
-    def check_empty(self, x: Any, empty: Empty) -> None:
+    def check_empty(self, x: Encoding, empty: Empty) -> None:
         """Check what is asked for empty sequences of an encoding."""
         check_empty(x._structure, empty, self.few)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from ..arrays import Array, frozen, is_array, to_host
 from ..converters.convert import convert
 from ..errors import DTYPE, KIND, LEVELS, NAN, SHAPE, quote
 from ..formats import Ragged
+from ..formats.annotations import Given
 from ..gradients.operation import operand
 from .annotations import T
 from .distance import levenshtein
@@ -20,7 +20,7 @@ Utility = Callable[[Ragged, Ragged], Array]
 """How good hypotheses are if the truth is these references: two batches of as many sequences, and a number of each."""
 
 
-def minimum_bayes_risk(x: T, scores: Any = None, *, utility: Utility | None = None) -> tuple[T, Array, Array]:
+def minimum_bayes_risk(x: T, scores: Given = None, *, utility: Utility | None = None) -> tuple[T, Array, Array]:
     """The hypotheses of every source, by falling expected utility: those that are nearest to all others come first.
 
     Parameters
@@ -111,7 +111,7 @@ def _nearness(hypotheses: Ragged, references: Ragged) -> Array:
     return -distance
 
 
-def _weights(scores: Any, source: Array, n: int) -> Array:
+def _weights(scores: Given, source: Array, n: int) -> Array:
     """The probability of each hypothesis within its source."""
     found = np.zeros(source.size) if scores is None else _numbers(scores, source.size, "scores", "hypotheses")
     best = np.full(n, -np.inf)
@@ -121,7 +121,7 @@ def _weights(scores: Any, source: Array, n: int) -> Array:
     return probabilities
 
 
-def _numbers(given: Any, count: int, what: str, of: str) -> Array:
+def _numbers(given: Given, count: int, what: str, of: str) -> Array:
     """Finite numbers, of any library, as float64 on the host."""
     try:
         found = np.asarray(to_host(given) if is_array(given) else given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class Kept(NamedTuple):
         """No place comes twice."""
         source, structure = Source(*convert(dy, Ragged)._read()), shape._structure
         out = source.empty(structure.rows, zeros=True)
-        self.put(source.library, source.data, out, structure)  # type: ignore[arg-type]
+        self.put(source.library, cast(Array, source.data), out, structure)
         return restore(Ragged._freeze(out, structure), shape)
 
     def put(self, library: Library, rows: Array, out: Array, structure: Structure) -> None:

@@ -11,6 +11,7 @@ from ..arrays import NUMPY, Array, Library, adopt, is_array, library_of
 from ..converters.convert import restore, rows_of
 from ..errors import DTYPE, KIND, SHAPE, quote
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Given, Operands
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import kernel
@@ -100,7 +101,7 @@ class Decay(NamedTuple):
         row, column = {"number": (0, 0), "item": (1, 0), "column": (0, 1), "full": (width, 1)}[self.form]
         return row, column, 0
 
-    def data(self, library: Library, at: Encoding, own: Any, kind: str) -> Array:
+    def data(self, library: Library, at: Encoding, own: Operands, kind: str) -> Array:
         """Return what a kernel takes, of this decay or of another that is like it."""
         if not self.is_operand:
             return np.array([float(own)])
@@ -143,7 +144,7 @@ def _sums_of_rows(library: Library, x: Array, lead: int, width: int) -> Array:
     return sums
 
 
-def decay_of(given: Any, x: Encoding) -> Decay:
+def decay_of(given: Given, x: Encoding) -> Decay:
     """The decay for items of `x`, checked."""
     if is_number(given):
         return Decay("number", number(given, "decay"), is_operand=False)
@@ -187,7 +188,7 @@ def _check_real(name: str) -> None:
         raise DTYPE(f"decay must hold real numbers, not {name}")
 
 
-def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
+def initial_of(given: Given, x: Encoding) -> tuple[Any, bool]:
     """The states before all items: an array ``(n, *item)``, or a number; and whether it may have a gradient."""
     if given is None or is_number(given):
         return None if given is None else number(given, "initial"), False
@@ -205,7 +206,7 @@ def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
     return rows, True
 
 
-def start_of(library: Library, given: Any, x: Encoding) -> Array:
+def start_of(library: Library, given: Given, x: Encoding) -> Array:
     """Return the initial states as kernels take them; empty for zeros."""
     if given is None:
         return NOTHING

@@ -20,7 +20,7 @@ from .over import name_of
 from .pick import pick, place, places_in
 
 
-def scatter_call(given: list[Operand], index: Any, adds: bool) -> Call[Any]:
+def scatter_call(given: list[Operand], index: object, adds: bool) -> Call[Any]:
     """The call of `scatter` for a batch and updates, which are added to its items or replace them."""
     base, updates = given[0].own, given[1].own
     check_alike((base, updates), "", ("base", "updates"))

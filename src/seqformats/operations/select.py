@@ -14,7 +14,7 @@ from ..converters.convert import convert, restore
 from ..converters.layouts import lod_to_ragged
 from ..errors import BATCH
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
-from ..formats.annotations import Index
+from ..formats.annotations import Index, Operands
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
@@ -120,7 +120,7 @@ def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[A
         where = where[order]
         above = Structure.of_lengths(np.bincount(parents, minlength=offsets.size - 1).astype(np.int64))
 
-    def forward(z: Any) -> Any:
+    def forward(z: Operands) -> Any:
         if not level:
             return z[chosen]
         inner = z._sub(level, 0, z._levels[level].n)._choose(where)

@@ -10,6 +10,7 @@ from ..arrays import is_array
 from ..converters.convert import as_own
 from ..errors import KIND, quote
 from ..formats import Pairs
+from ..formats.annotations import Given
 from ..formats.bare import as_encoding
 from ..formats.pictures import STYLES, lines_of_groups, picture, rows_of_letters
 from .annotations import Batch
@@ -71,7 +72,7 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
         _write(name, of, stream)
 
 
-def _members(x: Any, name: str) -> list[tuple[str, Any]]:
+def _members(x: Given, name: str) -> list[tuple[str, Any]]:
     """The encodings in it, each with its name; arrays beside them have one row per sequence, and no layout to draw."""
     if not isinstance(x, (Mapping, Pairs)):
         return [(name, x)]

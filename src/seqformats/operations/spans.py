@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import NUMPY, Array, frozen, to_host
 from ..formats import Encoding
+from ..formats.annotations import Given
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from .choices import Corruption
@@ -27,7 +28,7 @@ class Parts(NamedTuple):
     sentinels: Array  # (n,) how many each sequence has, but for the last one of its targets
 
 
-def special_rows(x: Encoding, special: Any) -> Array:
+def special_rows(x: Encoding, special: Given) -> Array:
     """Bools ``(rows,)`` on the host: which items are special, by an array of ids, or where a batch of bools says so."""
     if type(special) is np.ndarray:
         return without_tokens(x, special, "corrupt_spans")[1] == 0 if x.rows else np.zeros(0, bool)

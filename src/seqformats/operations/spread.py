@@ -69,7 +69,7 @@ def repeat_items(library: Library, rows: Array, shape: E, out: Array | None = No
     return y
 
 
-def _data_repeated(library: Library, rows: Array, shape: Any) -> Array:
+def _data_repeated(library: Library, rows: Array, shape: Encoding) -> Array:
     data = rows_like(library, shape, rows.shape[1:], rows.dtype, rows)
     repeat_items(library, rows, shape, data)
     return data

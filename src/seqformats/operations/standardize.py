@@ -71,7 +71,7 @@ class Standard(NamedTuple):
 
 
 def standardize_call(
-    x: Operand, standard: Standard, level: int | None, where: Any, moments: Array | None = None
+    x: Operand, standard: Standard, level: int | None, where: object, moments: Array | None = None
 ) -> Call[Any]:
     """The call for the sequences of a level, or the batch as one, or for given moments of it."""
     own: Encoding = x.own
@@ -117,7 +117,7 @@ def standardize_call(
 def second_order_of(what: str) -> Any:
     """Make the function that is called for a second derivative, where there is none."""
 
-    def refuse(x: object, dy: object) -> Any:  # noqa: ARG001  as every function that differentiates twice
+    def refuse(*_: object) -> Any:
         raise NO_GRADIENT(f"{what} has no second derivative; leave out create_graph=True")
 
     return refuse

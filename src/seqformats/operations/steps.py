@@ -17,7 +17,7 @@ from ..converters.layouts import to_packed, to_ragged
 from ..converters.like import convert_like
 from ..errors import COUNTS, EMPTY, INDEX, KIND, LENGTHS, LEVELS, LONG, SHAPE, SLOPE, UNLIKE, quote
 from ..formats import Encoding, LoD, Packed, Ragged
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Shaped
 from ..formats.leaves import without_data
 from ..formats.pairs import take_rows
 from ..formats.rows import Source
@@ -87,7 +87,7 @@ class TensorArray:
         _check(steps, found, self._own())
 
     @classmethod
-    def _of(cls, steps: tuple[Any, ...], like: Any) -> TensorArray:
+    def _of(cls, steps: tuple[Any, ...], like: Given) -> TensorArray:
         """Make one of steps that have been checked."""
         made = object.__new__(cls)
         object.__setattr__(made, "steps", steps)
@@ -328,7 +328,7 @@ def _join(steps: tuple[Array, ...], found: _Read, outer: Structure, by_steps: bo
     return to_packed(source) if by_steps else to_ragged(source)
 
 
-def _check(steps: tuple[Any, ...], found: _Read, like: Any) -> None:
+def _check(steps: tuple[Any, ...], found: _Read, like: Given) -> None:
     """StructureError where steps do not fit each other or `like`."""
     if found is None and any(isinstance(step, Encoding) for step in steps):
         if not all(isinstance(step, Encoding) for step in steps):

@@ -13,7 +13,7 @@ from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..converters.convert import convert
 from ..errors import BATCH, BROKEN, KIND, quote
 from ..formats import Encoding, Pairs, Ragged
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Shaped
 from ..formats.bare import as_encoding
 from ..formats.leaves import leaves
 from .annotations import Batch
@@ -97,7 +97,7 @@ def _add_header(name: str, like: Array, prefix: str) -> dict[str, Array]:
     return {prefix + key: library.from_host(value, like) for key, value in zip(_HEAD, head, strict=True)}
 
 
-def _parts(name: str, value: Any) -> Iterable[tuple[str, Array]]:
+def _parts(name: str, value: Given) -> Iterable[tuple[str, Array]]:
     """A field as arrays under names."""
     if isinstance(value, tuple):
         return [(f"{name}.{k}", part) for k, part in enumerate(value)]
@@ -232,7 +232,7 @@ def _list_names(names: Iterable[str], prefix: str = "") -> str:
     return ", ".join(some[:8]) + (", ..." if len(some) > 8 else "")
 
 
-def _text(array: Any, what: str) -> str:
+def _text(array: object, what: str) -> str:
     """ASCII in an array."""
     codes = to_host(array)
     if codes.dtype != np.uint8 or codes.ndim != 1:

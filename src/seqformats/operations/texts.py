@@ -13,6 +13,7 @@ from ..arrays import Array, to_host
 from ..converters.convert import rows_of
 from ..errors import CHOICE, EXACT, KIND, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Given
 from ..gradients.operation import operand
 from .annotations import Batch
 
@@ -188,7 +189,7 @@ def are_words(given: object) -> bool:
     return isinstance(first[0] if isinstance(first, LISTS) else first, str)
 
 
-def in_numbers(one: Any, two: Any, names: Sequence[str]) -> tuple[Any, Any]:
+def in_numbers(one: Given, two: Given, names: Sequence[str]) -> tuple[Any, Any]:
     """Two batches of texts or of lists of words as tokens; others are as they were."""
     if not (are_words(one) or are_words(two)):
         return one, two

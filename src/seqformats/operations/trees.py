@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Array, adopt, is_array, library_of
 from ..errors import BATCH, COUNTS, DEVICES, MIXED, SLOPE
+from ..formats.annotations import Operands
 from ..formats.leaves import without_data
 from ..formats.trees import (
     Tree,
@@ -57,7 +58,7 @@ class JoinedTrees(NamedTuple):
 
         return rebuilt(self.tree.given, iter([y for y, _ in found])), pullback
 
-    def _each(self, run: Callable[[Call[Any]], Any], none: Any) -> list[Any]:
+    def _each(self, run: Callable[[Call[Any]], Any], none: Operands) -> list[Any]:
         return [
             none if call is None else at_column(path, run, call)
             for path, call in zip(self.tree.paths, self.calls, strict=True)
@@ -84,7 +85,7 @@ def joined_trees(batches: Sequence[Any], join: Callable[[Sequence[Any]], Call[An
     return JoinedTrees(first, likes, calls)
 
 
-def _arrange(tree: Tree, like: Any, what: str) -> list[Any]:
+def _arrange(tree: Tree, like: object, what: str) -> list[Any]:
     """The columns of a tree in the order of another's."""
     where = match_columns(rebuilt(tree.given, iter(range(len(tree.columns)))), like, what)
     return [tree.columns[k] for k in where]

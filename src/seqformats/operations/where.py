@@ -10,7 +10,7 @@ from ..arrays.dtypes import differentiable
 from ..converters.convert import restore, rows_of
 from ..errors import DTYPE, KIND, quote
 from ..formats import Encoding, Ragged
-from ..formats.annotations import Shaped
+from ..formats.annotations import Operands, Shaped
 from ..formats.bare import is_column
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding, is_own
@@ -132,19 +132,19 @@ def _is_batch(x: object) -> bool:
     return isinstance(x, (list, tuple)) or is_column(x) or (is_encoding(x) and not is_array(x))
 
 
-def _choose(marks: Encoding, a: Any, b: Any) -> Any:
+def _choose(marks: Encoding, a: Operands, b: Operands) -> Any:
     """The items of `a` or `b`, laid out as the marks."""
     return evaluate(library_of(marks._sample()).where, (marks, a, b), {})
 
 
-def _share(dy: Encoding, x: Any) -> Any:
+def _share(dy: Encoding, x: Operands) -> Any:
     """The part of a gradient that belongs to a batch or an array, in its shape and dtype."""
     item = tuple(x.item_shape if is_own(x) else x.shape)
     wide = dy.item_shape
     item = (1,) * (len(wide) - len(item)) + item
     axes = [k - len(wide) for k, size in enumerate(item) if size != wide[k]]
 
-    def add(rows: Any) -> Any:
+    def add(rows: Operands) -> Any:
         for axis in axes:
             rows = rows.sum(axis).reshape(*rows.shape[:axis], 1, *(rows.shape[axis + 1 :] if axis < -1 else ()))
         return rows

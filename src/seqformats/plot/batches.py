@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Array, is_array
@@ -11,6 +9,7 @@ from ..converters.convert import as_own, convert
 from ..converters.layouts import check_at_least
 from ..errors import COUNTS, KIND, SHAPE, WHOLE, import_extra, quote
 from ..formats import Pairs, Ragged
+from ..formats.annotations import Given
 from ..formats.bare import as_encoding, is_batch
 from ..formats.pictures import COLOURS, picture
 from ..formats.structure import Structure
@@ -88,7 +87,7 @@ def layout(x: Batch, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _bars(ax: Axes, boxes: Any, colours: list[str], edge: str = "none") -> None:
+def _bars(ax: Axes, boxes: Given, colours: list[str], edge: str = "none") -> None:
     """Rectangles, each ``(x, y, width, height)``, as one artist."""
     corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
     collections = import_extra("matplotlib.collections", "plot")
@@ -152,7 +151,7 @@ def lengths(x: Lengths, *, bins: int = 40, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _lengths(x: Any) -> Array:
+def _lengths(x: Given) -> Array:
     found: Array = lengths_given(x)
     if not is_batch(x) and (found < 0).any():
         Structure.of_lengths(found)  # which says what is wrong
@@ -314,7 +313,7 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
     return ax
 
 
-def mask(x: Any, *, copy: bool = False, ax: Axes | None = None) -> Axes:
+def mask(x: Given, *, copy: bool = False, ax: Axes | None = None) -> Axes:
     """Draw the items in a rectangle, or an array of bools.
 
     Parameters

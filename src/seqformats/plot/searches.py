@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Array
 from ..errors import INDEX, KIND, TOGETHER, quote
+from ..formats.annotations import Given
 from ..formats.structure import whole
 from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, on_host
 
@@ -26,7 +27,7 @@ class _Node(NamedTuple):
     parent: int  # its place in the step before
 
 
-def lattice(result: Any, source: int = 0, *, words: Words = None, copy: bool = False, ax: Axes | None = None) -> Axes:
+def lattice(result: Given, source: int = 0, *, words: Words = None, copy: bool = False, ax: Axes | None = None) -> Axes:
     """The tokens that each step of a beam search has kept, each joined with the one that it follows.
 
     Parameters
@@ -115,7 +116,7 @@ def _spread(count: int) -> Array:
     return np.arange(count) - (count - 1) / 2
 
 
-def _hypotheses(result: Any, source: object, copy: bool) -> list[Array]:
+def _hypotheses(result: Given, source: object, copy: bool) -> list[Array]:
     """The tokens of each hypothesis of a source, best first."""
     number = _source(source, len(result.tokens))
     outer, inner = (np.asarray(offsets) for offsets in result.tokens.lod)
@@ -131,7 +132,7 @@ def _source(source: object, n: int) -> int:
     return number
 
 
-def _steps(trace: Any, source: int, copy: bool) -> list[list[_Node]]:
+def _steps(trace: Given, source: int, copy: bool) -> list[list[_Node]]:
     """Rows that each step has kept of a source, in the order of the trace, in which the next step counts them."""
     found: list[list[_Node]] = []
     for step in list(trace.ids)[:_STEPS]:
@@ -171,7 +172,9 @@ def _word(token: int, words: Words) -> str:
     return text if len(text) <= _WORD else f"{text[: _WORD - 1]}…"
 
 
-def prefixes(result: Any, source: int = 0, *, words: Words = None, copy: bool = False, ax: Axes | None = None) -> Axes:
+def prefixes(
+    result: Given, source: int = 0, *, words: Words = None, copy: bool = False, ax: Axes | None = None
+) -> Axes:
     """The n best labels of a CTC search over the frames, each token where it begins.
 
     Parameters

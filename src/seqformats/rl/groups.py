@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, SupportsFloat
+from typing import Literal, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ..arrays import NUMPY, Array, Library, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import differentiable
 from ..errors import COUNTS, DTYPE, KIND, RANGE, SHAPE, quote
 from ..formats import Encoding
-from ..formats.annotations import Integers, Shaped
+from ..formats.annotations import Given, Integers, Shaped
 from ..formats.leaves import without_data
 from ..formats.structure import Structure, whole
 from ..gradients.operation import Call, Pullback, operand, operation, to_be_summed
@@ -166,7 +166,7 @@ def group_advantages(
     return Call(own, rule, second_order=second_order_of("group_advantages"))
 
 
-def _marks_of_samples(where: Any, n: int, library: Library, like: Array, groups: _Groups) -> Array:
+def _marks_of_samples(where: Given, n: int, library: Library, like: Array, groups: _Groups) -> Array:
     """A bool a sample, group by group."""
     if where is None:
         return NO_MARKS

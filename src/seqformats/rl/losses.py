@@ -11,7 +11,7 @@ from ..arrays import Array, Library, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..errors import CHOICE, KIND, RANGE, TOGETHER, quote
 from ..formats import Encoding
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Shaped
 from ..formats.leaves import without_data
 from ..formats.structure import whole
 from ..gradients.operation import Call, Pullback, linear, operand, operation, to_be_summed
@@ -105,7 +105,7 @@ def _limit(limit: object) -> float:
     return found
 
 
-def _bounds(clip: Any) -> tuple[float, float]:
+def _bounds(clip: object) -> tuple[float, float]:
     """The least and the largest ratio that is not clipped."""
     if clip is None:
         return -math.inf, math.inf
@@ -119,7 +119,13 @@ def _bounds(clip: Any) -> tuple[float, float]:
 
 
 def _compare(
-    logp: Any, old: Any, advantages: Any, where: Any, how: tuple[float, float, float], level: object, limit: object
+    logp: Given,
+    old: Given,
+    advantages: Given,
+    where: object,
+    how: tuple[float, float, float],
+    level: object,
+    limit: object,
 ) -> Call[Any]:
     """The call that compares two policies, by advantages or, for None, by themselves."""
     found = to_be_summed(operand(logp))

@@ -10,7 +10,7 @@ from ..arrays import Array, Library, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..errors import KIND
 from ..formats import Encoding
-from ..formats.annotations import Shaped
+from ..formats.annotations import Given, Operands, Shaped
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
 from ..launch.kernel import kernel
@@ -108,20 +108,20 @@ class _Source(NamedTuple):
     spread: Rewards | None = None
     gradient: Pullback | None = None
 
-    def data(self, library: Library, z: Any, at: Encoding, kind: str) -> Array:
+    def data(self, library: Library, z: Operands, at: Encoding, kind: str) -> Array:
         """Laid out as kernels take them."""
         if self.spread is not None:
             return self.spread.forward(library, z, NOTHING.astype(kind))
         return data_beside(z, at, kind)
 
-    def collect(self, library: Library, dx: Array, at: Encoding, like: Any, name: str) -> Any:
+    def collect(self, library: Library, dx: Array, at: Encoding, like: Operands, name: str) -> Any:
         """The gradient for what was given."""
         if self.spread is not None:
             return library.astype(self.spread.backward(library, dx, False)[0], name)
         return laid_back(at._with_data(library.astype(dx, name)), like)
 
 
-def _source(given: Any, x: Encoding, at: Encoding, marks: Array, kind: str, found: Operand | None) -> _Source:
+def _source(given: object, x: Encoding, at: Encoding, marks: Array, kind: str, found: Operand | None) -> _Source:
     """The rewards for the items of `x`; `found` where they are that batch."""
     if is_array(given):
         outcome = rows_beside(given, x, "rewards")
@@ -131,12 +131,12 @@ def _source(given: Any, x: Encoding, at: Encoding, marks: Array, kind: str, foun
     return _Source(found.own, None, found.gradient)
 
 
-def _name(own: Any) -> str:
+def _name(own: Operands) -> str:
     """The name of the dtype of a batch or an array."""
     return name_of(own) if isinstance(own, Encoding) else library_of(own).dtype_name(own.dtype)
 
 
-def _bootstrap(given: Any, x: Encoding) -> Operand | None:
+def _bootstrap(given: Given, x: Encoding) -> Operand | None:
     """The value of what would have followed: one an item, or one a sequence."""
     if given is None:
         return None
@@ -175,7 +175,7 @@ class _Given(NamedTuple):
             after = data_beside(own, at, kind) if isinstance(own, Encoding) else library.astype(own, kind)
         return library, rewards, values, after
 
-    def call(self, result: Any) -> Call[Any]:
+    def call(self, result: Operands) -> Call[Any]:
         """The call, whose result is a batch, or a tuple of two where there are values."""
         names = [_name(x) for x in self.operands()]
         steps = self.steps
@@ -209,7 +209,9 @@ class _Given(NamedTuple):
 
         return Call(self.operands(), rule, result, gradient)
 
-    def _pull(self, dy: Any, steps: Episodes, likes: list[Any], after: Any, names: list[str]) -> tuple[Any, ...]:
+    def _pull(
+        self, dy: Operands, steps: Episodes, likes: list[Any], after: Operands, names: list[str]
+    ) -> tuple[Any, ...]:
         """The gradients for the operands."""
         slopes = [in_one_array(d).data for d in (dy if self.values is not None else (dy,))]
         library, at = library_of(slopes[0]), steps.at

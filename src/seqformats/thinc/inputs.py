@@ -22,7 +22,7 @@ from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.rows import Source, lay_out
-from .types import from_padded, from_ragged, to_padded, to_ragged
+from .types import Sequences, from_padded, from_ragged, to_padded, to_ragged
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ class Input(NamedTuple):
     own: Any  # an encoding, or the fields of a `Source`
     back: Callable[[Any], Any]
 
-    def as_kind(self, kind: Any) -> Any:
+    def as_kind(self, kind: type) -> Any:
         """The batch in an encoding."""
         own = self.own
         if type(own) is kind:
@@ -56,7 +56,7 @@ class Input(NamedTuple):
         return convert(own, kind)
 
 
-def take_input(X: Any) -> Input:
+def take_input(X: Sequences) -> Input:
     """Take a batch in; TypeError for what is none."""
     if isinstance(X, ThincRagged):
         return ragged_input(X)
@@ -71,7 +71,7 @@ def take_input(X: Any) -> Input:
     return Input(as_encoding(X), lambda y: back_to(y, X, -1))
 
 
-def ragged_input(X: Any) -> Input:
+def ragged_input(X: Sequences) -> Input:
     """For Thinc's `Ragged`."""
     own = from_ragged(X)
 
@@ -82,7 +82,7 @@ def ragged_input(X: Any) -> Input:
     return Input(own, back)
 
 
-def padded_input(X: Any) -> Input:
+def padded_input(X: Sequences) -> Input:
     """For Thinc's `Padded`: columns come back in their order."""
     own = from_padded(X)
 
@@ -94,7 +94,7 @@ def padded_input(X: Any) -> Input:
     return Input(own, back)
 
 
-def list_input(X: Any) -> Input:
+def list_input(X: Sequences) -> Input:
     """For a list or tuple of arrays, and what else a bare list is."""
     source = read_list(tuple(X)) if X else NOTHING
     if source is not None:
@@ -115,17 +115,17 @@ def tuple_back(y: Encoding) -> tuple[Any, ...]:
     return convert(y, List).items
 
 
-def is_padded_data(X: Any) -> bool:
+def is_padded_data(X: Sequences) -> bool:
     """Tell whether a tuple holds the four fields of Thinc's `Padded`."""
     return isinstance(X, tuple) and len(X) == 4 and all(map(is_array, X)) and X[0].ndim >= 2 and X[1].ndim == 1
 
 
-def is_ragged_data(X: Any) -> bool:
+def is_ragged_data(X: Sequences) -> bool:
     """Tell whether a tuple holds the rows and the lengths of Thinc's `Ragged`."""
     return isinstance(X, tuple) and len(X) == 2 and all(map(is_array, X)) and X[1].ndim == 1 and X[1].dtype.kind in "iu"
 
 
-def padded_data_input(X: Any) -> Input:
+def padded_data_input(X: Sequences) -> Input:
     """For the fields of Thinc's `Padded`."""
     inner = padded_input(ThincPadded(*X))
 
@@ -136,7 +136,7 @@ def padded_data_input(X: Any) -> Input:
     return Input(inner.own, back)
 
 
-def ragged_data_input(X: Any) -> Input:
+def ragged_data_input(X: Sequences) -> Input:
     """For the rows and lengths of Thinc's `Ragged`."""
     inner = ragged_input(ThincRagged(*X))
 
@@ -147,7 +147,7 @@ def ragged_data_input(X: Any) -> Input:
     return Input(inner.own, back)
 
 
-def rectangle_input(X: Any) -> Input:
+def rectangle_input(X: Sequences) -> Input:
     """For a bare rectangle, time-major: sequences of one length."""
     if X.ndim < 2:
         raise SHAPE(f"a rectangle has the axes (steps, n, *item), but this one has shape {X.shape}")
@@ -175,7 +175,7 @@ def fitting(d: Input, shape: Encoding) -> Any:
     return relaid(y, shape) if shape._in_one_array else y
 
 
-def over_data(y: Any, batch: Any) -> Any:
+def over_data(y: Sequences, batch: Encoding) -> Any:
     """An array with the leading axes of the data that a layer saw, as an encoding like that."""
     lead = batch._shape[: batch._lead]
     if y.shape[: len(lead)] != lead:
@@ -183,7 +183,7 @@ def over_data(y: Any, batch: Any) -> Any:
     return batch._with_data(np.ascontiguousarray(y))
 
 
-def list_source(X: Any) -> Source | None:
+def list_source(X: Sequences) -> Source | None:
     """The rows of a list of arrays; None for what is none, or has none."""
     items = tuple(X) if X else ()
     if not items or not is_list_of_arrays(items):

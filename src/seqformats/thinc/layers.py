@@ -34,18 +34,18 @@ from .transforms import (
     with_padded,
     with_ragged,
 )
-from .types import over_rows, to_padded, to_ragged
+from .types import Sequences, over_rows, to_padded, to_ragged
 
 # --- from one encoding to another ------------------------------------------------------------------------------------
 
 
-def move(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:
+def move(kind: type, show: Callable[[Any], Any], model: Layer, X: Sequences, is_train: bool) -> Call:
     """Move sequences to another encoding; gradients go the way back."""
     taken = take_input(X)
     y = taken.as_kind(kind)
     given = outline(y)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         return taken.back(over_rows(dY, given._structure) if is_array(dY) else fitting(take_input(dY), given))
 
     return show(y), backprop
@@ -94,7 +94,7 @@ def padded2list() -> Layer:
 # --- one row a sequence ----------------------------------------------------------------------------------------------
 
 
-def reduce(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:
+def reduce(record: Reduction, model: Layer, X: Sequences, is_train: bool) -> Call:
     """One row a sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
     taken = take_input(X)
     x = taken.as_kind(Ragged) if isinstance(taken.own, tuple) else taken.own
@@ -103,7 +103,7 @@ def reduce(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:
     Y, back = record.with_pullback(x)
     shape, dtype = Y.shape, Y.dtype
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         if dY.shape != shape or dY.dtype != dtype:
             raise SLOPE(f"the result was {dtype} of shape {shape}, its gradient is {dY.dtype} of {dY.shape}")
         return taken.back(back(np.ascontiguousarray(dY)))
@@ -178,7 +178,7 @@ def expand_window(window_size: int = 1) -> Layer:
     return Model("expand_window", window, attrs={"window_size": check_at_least(window_size, "window_size", 0)})
 
 
-def window(model: Layer, X: Any, is_train: bool) -> Call:
+def window(model: Layer, X: Sequences, is_train: bool) -> Call:
     """Windows, and what is added up of them."""
     near = model.attrs["window_size"]
     if is_array(X):
@@ -192,7 +192,7 @@ def window(model: Layer, X: Any, is_train: bool) -> Call:
     item, y = x.item_shape, WINDOW.forward(x, near, near)
     given = outline(y)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         return taken.back(windows_added(fitting(take_input(dY), given), near, near, item))
 
     return taken.back(y), backprop
@@ -215,12 +215,12 @@ def softmax_sequences(clip: float | None = None) -> Layer:
     return Model("softmax_sequences", soften, attrs={"clip": checked_clip(clip)})
 
 
-def soften(model: Layer, X: Any, is_train: bool) -> Call:
+def soften(model: Layer, X: Sequences, is_train: bool) -> Call:
     """Softmax and its gradient."""
     taken = take_input(X)
     y = softmax_of(taken.as_kind(Ragged), model.attrs["clip"])
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         slopes = fitting(take_input(dY), y)
         return taken.back(y._with_data(softmax_slopes(y, slopes.data)))
 
@@ -288,7 +288,7 @@ def ParametricAttention(
     )
 
 
-def attend(model: Layer, X: Any, is_train: bool) -> Call:
+def attend(model: Layer, X: Sequences, is_train: bool) -> Call:
     """Items times their weights, and both gradients."""
     Q, transform = model.get_param("Q"), model.layers[0] if model.layers else None
     taken = take_input(X)
@@ -298,7 +298,7 @@ def attend(model: Layer, X: Any, is_train: bool) -> Call:
     logits = model.ops.gemm(keys, Q.reshape(-1, 1))
     weights = softmax_of(x._with_data(logits), model.attrs["clip"])
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         dY = fitting(take_input(dY), given).data
         d_weights = np.einsum("ij,ij->i", values, dY).reshape(-1, 1)
         d_logits = softmax_slopes(weights, d_weights)
@@ -313,7 +313,7 @@ def attend(model: Layer, X: Any, is_train: bool) -> Call:
     return taken.back(y), backprop
 
 
-def init_attention(model: Layer, X: Any = None, Y: Any = None) -> None:
+def init_attention(model: Layer, X: Sequences = None, Y: Sequences = None) -> None:
     """The width of a sample, and a small random vector."""
     samples = [sample(MATRIX, model, x) for x in (X, Y)]
     width = None if X is None else get_width(samples[0])

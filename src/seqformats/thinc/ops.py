@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from thinc.api import NumpyOps, Ops, get_current_ops, registry, set_current_ops
+from thinc.types import Padded as ThincPadded
 
-from ..arrays import Array
+from ..arrays import Array, DType
 from ..converters.convert import convert
 from ..errors import ARGUMENT, INDEX, ROWS, SHAPE, SLOPE, StructureError
 from ..formats import Masked, Padded, Ragged
@@ -37,7 +39,7 @@ CLIP = 20.0
 _spread_places = Spreading("spread_places")
 
 
-class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it where Thinc is absent
+class SequenceOps(NumpyOps):
     """Thinc's `NumpyOps` with these kernels for everything along sequences.
 
     Notes
@@ -55,7 +57,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
 
     # --- lists, rows and rectangles --------------------------------------------------------------------------------
 
-    def flatten(self, X: Any, dtype: Any = None, pad: int = 0, ndim_if_empty: int = 2) -> Any:
+    def flatten(self, X: Sequence[Array], dtype: DType = None, pad: int = 0, ndim_if_empty: int = 2) -> Any:
         """The rows of a list of arrays, `pad` rows of zeros before each that is not empty and at the end."""
         found = read_list(tuple(X)) if isinstance(X, (list, tuple)) and len(X) else None
         if found is None or not found[3].rows:
@@ -64,7 +66,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         rows = padded_rows(source, int(pad)) if pad >= 1 else lay_out(source, Ragged).data
         return rows if dtype is None else self.asarray(rows, dtype=dtype)
 
-    def unflatten(self, X: Any, lengths: Any, pad: int = 0) -> Any:
+    def unflatten(self, X: Array, lengths: Array, pad: int = 0) -> Any:
         """The way back, views of `X`; IndexError where it has too few rows."""
         structure = structure_of(lengths)
         if pad > 0:
@@ -75,7 +77,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
             )
         return pieces(X, structure, pad)
 
-    def pad(self, seqs: Any, round_to: int = 1) -> Any:
+    def pad(self, seqs: Sequence[Array], round_to: int = 1) -> Any:
         """A rectangle, batch-major."""
         if round_to < 1 or not isinstance(seqs, (list, tuple)) or not seqs or type(round_to) is not int:
             return super().pad(seqs, round_to)
@@ -85,14 +87,14 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         width = -(-found[3].longest // round_to) * round_to
         return lay_out(found, Masked, (width, "right")).data
 
-    def list2padded(self, seqs: Any) -> Any:
+    def list2padded(self, seqs: Sequence[Array]) -> Any:
         """A rectangle, time-major; a copy always."""
         found = read_list(tuple(seqs)) if isinstance(seqs, (list, tuple)) and len(seqs) else None
         if found is None or len(found[5]) < 1:
             return super().list2padded(seqs)
         return to_padded(lay_out(found, Padded))
 
-    def padded2list(self, padded: Any) -> Any:
+    def padded2list(self, padded: ThincPadded) -> Any:
         """The way back, views of one array."""
         try:
             x = from_padded(padded)
@@ -103,39 +105,39 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
 
     # --- one row a sequence ------------------------------------------------------------------------------------------
 
-    def reduce_sum(self, X: Any, lengths: Any) -> Any:
+    def reduce_sum(self, X: Array, lengths: Array) -> Any:
         """The sum of every sequence."""
         return sum_items(batch_within(X, lengths), SUM)
 
-    def reduce_mean(self, X: Any, lengths: Any) -> Any:
+    def reduce_mean(self, X: Array, lengths: Array) -> Any:
         """The mean of every sequence, zeros for an empty one."""
         return sum_items(batch_within(X, lengths), MEAN)
 
-    def reduce_max(self, X: Any, lengths: Any) -> Any:
+    def reduce_max(self, X: Array, lengths: Array) -> Any:
         """The largest item of every sequence, column by column, and where it stands."""
         x = batch_within(X, lengths, positive=True)
         values = MAX.values(x)
         return values, int32(places_of(x, values))
 
-    def reduce_first(self, X: Any, lengths: Any) -> Any:
+    def reduce_first(self, X: Array, lengths: Array) -> Any:
         """The first item of every sequence, and where sequences begin and end."""
         x = batch_of_all(X, lengths, positive=True)
         return FIRST.values(x), int32(x._structure.offsets) if len(x) else lengths
 
-    def reduce_last(self, X: Any, lengths: Any) -> Any:
+    def reduce_last(self, X: Array, lengths: Array) -> Any:
         """The last item of every sequence, and where it stands."""
         x = batch_of_all(X, lengths, positive=True)
         return LAST.values(x), x._structure.offsets[1:] - 1 if len(x) else lengths
 
-    def backprop_reduce_sum(self, d_sums: Any, lengths: Any) -> Any:
+    def backprop_reduce_sum(self, d_sums: Array, lengths: Array) -> Any:
         """To every item the gradient of its sum."""
         return spread_rows(d_sums, structure_of(lengths), SUM)
 
-    def backprop_reduce_mean(self, d_means: Any, lengths: Any) -> Any:
+    def backprop_reduce_mean(self, d_means: Array, lengths: Array) -> Any:
         """To every item its part of the gradient of its mean."""
         return spread_rows(d_means, structure_of(lengths), MEAN)
 
-    def backprop_reduce_max(self, d_maxes: Any, which: Any, lengths: Any) -> Any:
+    def backprop_reduce_max(self, d_maxes: Array, which: Array, lengths: Array) -> Any:
         """To the items that were the largest the gradient of that; IndexError where `which` is in no sequence."""
         structure = structure_within(lengths, 2**63 - 1, positive=True)
         rows, shape = gradient_rows(d_maxes, structure)
@@ -146,7 +148,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
             raise INDEX("which must stand in its sequence, but some of it does not")
         return _spread_places(shape, rows, places).data
 
-    def backprop_reduce_first(self, d_firsts: Any, starts_ends: Any) -> Any:
+    def backprop_reduce_first(self, d_firsts: Array, starts_ends: Array) -> Any:
         """To the first items the gradient."""
         if starts_ends.size == 1:
             raise SHAPE.of(ValueError, "starts_ends must not have size 1")
@@ -154,19 +156,19 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         structure = Structure.of_offsets(ends.copy(), "starts_ends") if ends.size else structure_of(ends)
         return ends_of(d_firsts, structure, 0)
 
-    def backprop_reduce_last(self, d_lasts: Any, lasts: Any) -> Any:
+    def backprop_reduce_last(self, d_lasts: Array, lasts: Array) -> Any:
         """To the last items the gradient."""
         return ends_of(d_lasts, structure_of(np.diff(np.asarray(lasts, np.int64), prepend=-1)), 1)
 
     # --- an item an item ---------------------------------------------------------------------------------------------
 
-    def seq2col(self, seq: Any, nW: int, *, lengths: Any = None) -> Any:
+    def seq2col(self, seq: Array, nW: int, *, lengths: Array | None = None) -> Any:
         """Every item with `nW` neighbours on each side, zeros past the ends of its sequence."""
         check_matrix(seq, "sequence array")
         x = batch_of_all(seq, [len(seq)] if lengths is None else lengths)
         return WINDOW.forward(x, not_negative(nW), nW).data
 
-    def backprop_seq2col(self, dY: Any, nW: int, *, lengths: Any = None) -> Any:
+    def backprop_seq2col(self, dY: Array, nW: int, *, lengths: Array | None = None) -> Any:
         """To every item the gradients of all windows that it is in."""
         check_matrix(dY, "gradient array")
         x = batch_of_all(dY, [len(dY)] if lengths is None else lengths)
@@ -175,11 +177,11 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
             raise SHAPE(f"a window of {count} items must divide the columns, but there are {dY.shape[1]}")
         return windows_added(x, nW, nW, (dY.shape[1] // count,)).data
 
-    def softmax_sequences(self, Xs: Any, lengths: Any, *, inplace: bool = False, axis: int = -1) -> Any:
+    def softmax_sequences(self, Xs: Array, lengths: Array, *, inplace: bool = False, axis: int = -1) -> Any:
         """Softmax along every sequence, column by column, of logits from -20 to 20."""
         return SOFTMAX.forward(batch_of_all(np.clip(Xs, -CLIP, CLIP), lengths)).data
 
-    def backprop_softmax_sequences(self, dY: Any, Y: Any, lengths: Any) -> Any:
+    def backprop_softmax_sequences(self, dY: Array, Y: Array, lengths: Array) -> Any:
         """The gradient of logits by the result, straight through the clip."""
         y = batch_of_all(Y, lengths)
         return softmax_slopes(y, dY)
@@ -235,14 +237,14 @@ class use:
 # --- what the methods and the layers share ---------------------------------------------------------------------------
 
 
-def batch_within(X: Any, lengths: Any, positive: bool = False) -> Ragged:
+def batch_within(X: Array, lengths: Array, positive: bool = False) -> Ragged:
     """The first rows of an array as sequences, as Thinc has it: rows past the last sequence are let alone."""
     rows = np.ascontiguousarray(X)
     structure = structure_within(lengths, rows.shape[0], positive)
     return over_rows(rows if rows.shape[0] == structure.rows else rows[: structure.rows], structure)
 
 
-def batch_of_all(X: Any, lengths: Any, positive: bool = False) -> Ragged:
+def batch_of_all(X: Array, lengths: Array | Sequence[int], positive: bool = False) -> Ragged:
     """All rows of an array as sequences; IndexError where the lengths do not sum up to them."""
     rows = np.ascontiguousarray(X)
     structure = structure_within(lengths, rows.shape[0], positive)
@@ -253,7 +255,7 @@ def batch_of_all(X: Any, lengths: Any, positive: bool = False) -> Ragged:
     return over_rows(rows[: structure.rows], structure)
 
 
-def gradient_rows(dY: Any, structure: Structure) -> tuple[Array, Ragged]:
+def gradient_rows(dY: Array, structure: Structure) -> tuple[Array, Ragged]:
     """A gradient with one row per sequence, and what says where their items lie; ValueError for another number."""
     rows = np.ascontiguousarray(dY)
     if rows.shape[:1] != (structure.n,):
@@ -262,17 +264,17 @@ def gradient_rows(dY: Any, structure: Structure) -> tuple[Array, Ragged]:
     return rows, Ragged._freeze(data, structure)
 
 
-def spread_rows(dY: Any, structure: Structure, mode: int) -> Any:
+def spread_rows(dY: Array, structure: Structure, mode: int) -> Any:
     """Every row to all items of its sequence, scaled."""
     return spread(*gradient_rows(dY, structure), mode).data
 
 
-def ends_of(dY: Any, structure: Structure, last: int) -> Any:
+def ends_of(dY: Array, structure: Structure, last: int) -> Any:
     """Every row to the first (last) item of its sequence."""
     return placed_at_end(*gradient_rows(dY, structure), last).data
 
 
-def softmax_slopes(y: Ragged, dY: Any) -> Any:
+def softmax_slopes(y: Ragged, dY: Array) -> Any:
     """The gradient of logits by a softmax `y`."""
     slopes = np.ascontiguousarray(dY, y.dtype)
     if slopes.shape != y.data.shape:
@@ -286,7 +288,7 @@ def column(numbers: Array, like: Array) -> Array:
     return reshaped
 
 
-def pieces(rows: Any, structure: Structure, skip: int = 0) -> list[Any]:
+def pieces(rows: Array, structure: Structure, skip: int = 0) -> list[Any]:
     """The rows of each sequence, views, without the first `skip`."""
     ends = structure.offsets.tolist()
     if skip:
@@ -305,7 +307,7 @@ def padded_rows(source: Source, pad: int) -> Any:
     return out
 
 
-def check_matrix(X: Any, what: str) -> None:
+def check_matrix(X: Array, what: str) -> None:
     """ValueError for more or less than two axes."""
     if np.ndim(X) != 2:
         raise SHAPE(f"windows are of a {what} with two axes, not {np.ndim(X)}")

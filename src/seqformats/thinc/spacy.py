@@ -11,7 +11,7 @@ from ..later import import_now
 def use_callback() -> Callable[[Any], Any]:
     """For ``before_creation`` in ``[nlp]``: the models of the pipeline run on these kernels."""
 
-    def before_creation(language: Any) -> Any:
+    def before_creation(language: type) -> Any:
         import_now(".ops", __package__).use()
         return language
 

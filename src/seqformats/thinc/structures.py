@@ -6,7 +6,7 @@ structures of small batches are kept by what the arrays hold: a stack of layers 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _by_lengths: dict[tuple[str, bytes], Structure] = {}
 _by_order: dict[tuple[bytes | str, ...], Structure] = {}
 
 
-def structure_of(lengths: Any) -> Structure:
+def structure_of(lengths: Array | Sequence[int]) -> Structure:
     """The structure of lengths; ValueError where one is negative, as Thinc has it."""
     if type(lengths) is not np.ndarray:
         lengths = integers(lengths, "lengths")
@@ -40,7 +40,7 @@ def structure_of(lengths: Any) -> Structure:
     return found
 
 
-def structure_within(lengths: Any, rows: int, positive: bool = False) -> Structure:
+def structure_within(lengths: Array | Sequence[int], rows: int, positive: bool = False) -> Structure:
     """Make a structure of so many rows or more; errors are Thinc's: IndexError, ValueError for impossible lengths."""
     structure = structure_of(lengths)
     if positive and not structure.lengths.all():
@@ -50,7 +50,7 @@ def structure_within(lengths: Any, rows: int, positive: bool = False) -> Structu
     return structure
 
 
-def structure_of_steps(size_at_t: Any, lengths: Any, indices: Any) -> Structure:
+def structure_of_steps(size_at_t: Array, lengths: Array, indices: Array) -> Structure:
     """The structure of a time-major batch, its columns in their order; StructureError where its arrays do not fit."""
     arrays = np.asarray(size_at_t), np.asarray(lengths), np.asarray(indices)
     key = order_key(arrays)

@@ -9,11 +9,11 @@ from thinc.api import Model
 from thinc.types import Padded as ThincPadded
 from thinc.types import Ragged as ThincRagged
 
-from ..arrays import is_array
+from ..arrays import Array, is_array
 from ..converters.convert import convert
 from ..converters.layouts import check_at_least, one_of
 from ..errors import RESULT, SLOPE
-from ..formats import List, Masked, Packed, Padded, Ragged
+from ..formats import Encoding, List, Masked, Packed, Padded, Ragged
 from .inputs import (
     Input,
     fitting,
@@ -30,7 +30,7 @@ from .inputs import (
 )
 from .ops import padded_rows, pieces
 from .structures import structure_of
-from .types import from_padded, from_ragged, to_padded, to_ragged
+from .types import Sequences, from_padded, from_ragged, to_padded, to_ragged
 
 Layer = Any
 """A model of Thinc's, of any types; its own types speak of its batches alone."""
@@ -46,7 +46,7 @@ class View:
     kind: Any
     straight: tuple[type, ...] = ()
 
-    def take(self, X: Any) -> Input:
+    def take(self, X: Sequences) -> Input:
         """Take a batch in."""
         return take_input(X)
 
@@ -54,11 +54,11 @@ class View:
         """The batch in this encoding."""
         return taken.as_kind(self.kind)
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Sequences) -> Any:
         """Show a batch as the layer gets it."""
         return batch
 
-    def read(self, y: Any, batch: Any) -> Any:
+    def read(self, y: Sequences, batch: Encoding) -> Any:
         """Read what the layer gave as an encoding; StructureError where it is not of as many sequences."""
         if is_array(y) and batch._in_one_array:
             return over_data(y, batch)
@@ -73,17 +73,17 @@ class PaddedView(View):
 
     kind, straight = Padded, (ThincPadded,)
 
-    def take(self, X: Any) -> Input:
+    def take(self, X: Sequences) -> Input:
         """Fields of a `Padded` in a tuple, and bare rectangles, too."""
         if is_padded_data(X):
             return padded_data_input(X)
         return rectangle_input(X) if is_array(X) else take_input(X)
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Sequences) -> Any:
         """With lengths that it may write."""
         return to_padded(batch)
 
-    def read(self, y: Any, batch: Any) -> Any:
+    def read(self, y: Sequences, batch: Encoding) -> Any:
         """The columns may be others now."""
         return super().read(from_padded(y) if isinstance(y, ThincPadded) else y, batch)
 
@@ -93,15 +93,15 @@ class RaggedView(View):
 
     kind, straight = Ragged, (ThincRagged,)
 
-    def take(self, X: Any) -> Input:
+    def take(self, X: Sequences) -> Input:
         """Rows and lengths in a tuple, too."""
         return ragged_data_input(X) if is_ragged_data(X) else take_input(X)
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Sequences) -> Any:
         """With lengths that it may write."""
         return to_ragged(batch)
 
-    def read(self, y: Any, batch: Any) -> Any:
+    def read(self, y: Sequences, batch: Encoding) -> Any:
         """The lengths may be others now."""
         return super().read(from_ragged(y) if isinstance(y, ThincRagged) else y, batch)
 
@@ -111,7 +111,7 @@ class ListView(View):
 
     kind, straight = List, (list,)
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Sequences) -> Any:
         """A list that it may change."""
         return list(batch.items)
 
@@ -128,12 +128,12 @@ class RowsView(View):
         """Make the batch of a rectangle step by step, which is the shorter way."""
         return taken.as_kind(Packed if isinstance(taken.own, Padded) else Ragged)
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Sequences) -> Any:
         """The rows."""
         rows = batch.data
         return rows.reshape(rows.shape[0], -1) if self.flat and rows.ndim != 2 and rows.size else rows
 
-    def read(self, y: Any, batch: Any) -> Any:
+    def read(self, y: Sequences, batch: Encoding) -> Any:
         """Read as many rows; with two axes what had more has them again, where that is what there was."""
         if self.flat and is_array(y) and y.size == batch._shape[0] * np.prod(batch.item_shape, dtype=int):
             y = y.reshape(batch._shape) if len(batch._shape) != 2 else y
@@ -161,7 +161,7 @@ PADDED, RAGGED, LIST, MASKED, PACKED = PaddedView(), RaggedView(), ListView(), M
 ROWS, MATRIX = RowsView(False), RowsView(True)
 
 
-def forward(view: View, model: Layer, X: Any, is_train: bool) -> Call:
+def forward(view: View, model: Layer, X: Sequences, is_train: bool) -> Call:
     """Let the layer inside see the batch as it wants it."""
     layer = model.layers[0]
     if isinstance(X, view.straight):
@@ -173,20 +173,20 @@ def forward(view: View, model: Layer, X: Any, is_train: bool) -> Call:
     y = view.read(Y, batch)
     seen, given = outline(batch), outline(y)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         dX = get_dX(view.show(fitting(view.take(dY), given)))
         return taken.back(view.read(dX, seen))
 
     return taken.back(y), backprop
 
 
-def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
+def forward_ragged(model: Layer, X: Sequences, is_train: bool) -> Call:
     """Run the layer on rows that lie there already, whatever their lengths are."""
     rows, lengths = X.dataXd, X.lengths
     Y, get_dX = model.layers[0](rows, is_train)
     check_rows(Y, rows)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         slopes = dY.dataXd if isinstance(dY, ThincRagged) else take_input(dY).as_kind(Ragged).data
         check_rows(slopes, Y)
         return ThincRagged(get_dX(slopes), lengths)
@@ -194,13 +194,13 @@ def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
     return ThincRagged(Y, lengths), backprop
 
 
-def check_rows(Y: Any, rows: Any) -> None:
+def check_rows(Y: Sequences, rows: Array) -> None:
     """StructureError for another number of rows."""
     if Y.shape[0] != rows.shape[0]:
         raise RESULT(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
 
 
-def forward_rows(view: Any, model: Layer, X: Any, is_train: bool) -> Call:
+def forward_rows(view: Any, model: Layer, X: Sequences, is_train: bool) -> Call:
     """Run the layer on rows, of lists with rows of zeros between them where the layer asks for these."""
     if isinstance(X, ThincRagged) and not view.flat:
         return forward_ragged(model, X, is_train)
@@ -212,7 +212,7 @@ def forward_rows(view: Any, model: Layer, X: Any, is_train: bool) -> Call:
     rooms = structure_of(np.where(structure.lengths > 0, structure.lengths + pad, 0))
     Y, get_dX = model.layers[0](padded_rows(source, pad), is_train)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         slopes = list_source(dY)
         if slopes is None or not slopes.structure.same_lengths(structure):
             raise SLOPE("the gradient must be a list of arrays as long as those of the result")
@@ -221,14 +221,14 @@ def forward_rows(view: Any, model: Layer, X: Any, is_train: bool) -> Call:
     return pieces(Y, rooms, pad), backprop
 
 
-def init(view: View, model: Layer, X: Any = None, Y: Any = None) -> None:
+def init(view: View, model: Layer, X: Sequences = None, Y: Sequences = None) -> None:
     """Let the layer inside see samples as it wants them, and take over the dimensions that it finds."""
     layer = model.layers[0]
     layer.initialize(X=sample(view, model, X), Y=sample(view, model, Y))
     copy_dims(model)
 
 
-def sample(view: View, model: Layer, X: Any) -> Any:
+def sample(view: View, model: Layer, X: Sequences) -> Any:
     """A sample as the layer inside sees it."""
     if X is None or isinstance(X, view.straight):
         return X
@@ -381,12 +381,12 @@ def with_flatten(layer: Layer) -> Layer:
     return Model(f"with_flatten({layer.name})", forward_flat, init=init_flat, layers=[layer])
 
 
-def forward_flat(model: Layer, X: Any, is_train: bool) -> Call:
+def forward_flat(model: Layer, X: Sequences, is_train: bool) -> Call:
     """Take one level away, and put it back."""
     lengths = [len(items) for items in X]
     Y, get_dX = model.layers[0](flat(X), is_train)
 
-    def backprop(dY: Any) -> Any:
+    def backprop(dY: Sequences) -> Any:
         if [len(items) for items in dY] != lengths:
             raise SLOPE("the gradient must be in lists as long as those of the result")
         return nest(get_dX(np.concatenate(dY) if is_array(Y) and len(dY) else flat(dY)), lengths)
@@ -394,19 +394,19 @@ def forward_flat(model: Layer, X: Any, is_train: bool) -> Call:
     return nest(Y, lengths), backprop
 
 
-def flat(X: Any) -> list[Any]:
+def flat(X: Sequences) -> list[Any]:
     """The items of all lists."""
     return [item for items in X for item in items]
 
 
-def nest(items: Any, lengths: list[int]) -> list[Any]:
+def nest(items: Sequences, lengths: list[int]) -> list[Any]:
     """The items in lists, or arrays, of these lengths; StructureError for another number of them."""
     if len(items) != sum(lengths):
         raise RESULT(f"the layer saw {sum(lengths)} items, but gave {len(items)}")
     return pieces(items, structure_of(lengths))
 
 
-def init_flat(model: Layer, X: Any = None, Y: Any = None) -> None:
+def init_flat(model: Layer, X: Sequences = None, Y: Sequences = None) -> None:
     """Samples as the layer inside sees them."""
     targets = None if Y is None else np.concatenate(Y) if len(Y) and all(map(is_array, Y)) else flat(Y)
     model.layers[0].initialize(None if X is None else flat(X), targets)

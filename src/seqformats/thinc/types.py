@@ -8,12 +8,13 @@ batches, is a tree of columns like any other.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from thinc.types import Padded as ThincPadded
 from thinc.types import Ragged as ThincRagged
 
+from ..arrays import Array
 from ..converters.convert import convert
 from ..errors import ROWS
 from ..formats import Encoding, Padded, Ragged
@@ -21,9 +22,12 @@ from ..formats.structure import Structure
 from ..registry import conversion
 from .structures import check_count, int32, keep_order, structure_of, structure_of_steps
 
+Sequences: TypeAlias = Any
+"""What layers pass on: Thinc's `Ragged` or `Padded`, a list of arrays, an array, or an encoding of this library."""
+
 
 @conversion(ThincRagged, Ragged, shares=True)
-def from_ragged(x: Any) -> Ragged:
+def from_ragged(x: ThincRagged) -> Ragged:
     """Take the rows of Thinc's `Ragged` with all their axes, without a copy where they are contiguous."""
     structure = structure_of(x.lengths)
     return over_rows(rows_of_ragged(x, structure), structure)
@@ -37,7 +41,7 @@ def to_ragged(x: Ragged) -> Any:
 
 
 @conversion(ThincPadded, Padded, shares=True)
-def from_padded(x: Any) -> Padded:
+def from_padded(x: ThincPadded) -> Padded:
     """Take the rectangle of Thinc's `Padded` with its columns in their order."""
     return over_steps(x.data, structure_of_steps(x.size_at_t, x.lengths, x.indices))
 
@@ -56,7 +60,7 @@ def to_padded(
     return ThincPadded(rows_for_thinc(x), *numbers)
 
 
-def rows_of_ragged(x: Any, structure: Structure) -> Any:
+def rows_of_ragged(x: ThincRagged, structure: Structure) -> Any:
     """The rows of Thinc's `Ragged`; it forgets how many there were where they have no items, lengths do not."""
     item = tuple(x.data_shape[1:])
     if x.data.size or (structure.rows and math.prod(item)):
@@ -64,7 +68,7 @@ def rows_of_ragged(x: Any, structure: Structure) -> Any:
     return x.data.reshape((structure.rows, *item))
 
 
-def over_rows(rows: Any, structure: Structure) -> Ragged:
+def over_rows(rows: Array, structure: Structure) -> Ragged:
     """A `Ragged` over rows; StructureError where they are not as many as the lengths say."""
     if type(rows) is not np.ndarray or not rows.flags.c_contiguous or rows.dtype.hasobject:
         return Ragged(rows, structure.lengths)
@@ -73,7 +77,7 @@ def over_rows(rows: Any, structure: Structure) -> Ragged:
     return Ragged._freeze(rows, structure)
 
 
-def over_steps(data: Any, structure: Structure) -> Padded:
+def over_steps(data: Array, structure: Structure) -> Padded:
     """A `Padded` over a rectangle; StructureError where it is none for this structure."""
     order = structure.order
     plain = type(data) is np.ndarray and data.flags.c_contiguous and not data.dtype.hasobject and data.ndim >= 2

@@ -13,7 +13,7 @@ Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 def mask_mod_of(numbers: Tensor, left: int | None, right: int | None, known: Tensor | None) -> Any:
     """The function that says it of each pair of rows; `numbers` are of the sequences, `known` rows are seen by all."""
 
-    def mask_mod(batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001  as FlexAttention has it
+    def mask_mod(batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         inside = numbers[q] == numbers[k]
         near = None
         if right is not None:
@@ -30,7 +30,7 @@ def mask_mod_of(numbers: Tensor, left: int | None, right: int | None, known: Ten
 def score_mod_of(places: Tensor, softcap: Tensor | None, bias: Tensor | None) -> Any:
     """Make the function that changes scores: by a soft cap, and a bias by `places` in sequences, or slopes."""
 
-    def score_mod(score: Tensor, batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001
+    def score_mod(score: Tensor, batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         if softcap is not None:
             score = softcap * (score / softcap).tanh()
         if bias is None:

@@ -124,7 +124,7 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     return y, (finals[0] if len(finals) == 1 else tuple(finals))
 
 
-class Recurrent(nn.Module):  # type: ignore[misc]
+class Recurrent(nn.Module):
     """A recurrent layer as a module from batch to batch, for ``nn.Sequential``.
 
     Parameters

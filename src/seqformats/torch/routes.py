@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -155,8 +156,7 @@ def _route(asked: _Asked) -> tuple[str, Callable[[_Asked], Tensor] | None]:
 
 def _check(asked: _Asked) -> None:
     """Raise what `attention` raises for these arguments, before anything is calculated."""
-    prepare: Any = attention.__wrapped__  # type: ignore[attr-defined]
-    prepare(asked.q, asked.k, asked.v, **asked.options)
+    inspect.unwrap(attention)(asked.q, asked.k, asked.v, **asked.options)
 
 
 def _on_gpu(x: Tensor) -> bool:

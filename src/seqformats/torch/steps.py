@@ -234,11 +234,12 @@ def _forwards(
     return out, final, plan, memory
 
 
-class Direction(Function):  # type: ignore[misc]
+class Direction(Function):
     """`run_direction` in the graph."""
 
     @staticmethod
-    def forward(ctx: Context, cell: Cell, steps: Steps, back: bool, *tensors: Tensor) -> Any:  # noqa: D102
+    def forward(ctx: Context, cell: Cell, steps: Steps, back: bool, *tensors: Tensor) -> Any:
+        """Keep what the gradient takes."""
         y, final, ctx.plan, memory = _forwards(cell, steps, back, tensors, True)
         ctx.save_for_backward(*tensors[:3], memory)
         ctx.given = len(tensors) > 5
@@ -246,7 +247,8 @@ class Direction(Function):  # type: ignore[misc]
         return y, final
 
     @staticmethod
-    def backward(ctx: Context, *slopes: Tensor | None) -> Any:  # noqa: D102
+    def backward(ctx: Context, *slopes: Tensor | None) -> Any:
+        """Return the gradients, which refuse to have one themselves."""
         with torch.no_grad():
             found = _gradients(ctx, *slopes)
         if torch.is_grad_enabled():
@@ -285,15 +287,15 @@ def _gradients(ctx: Context, dy: Tensor | None, finals: Tensor | None) -> list[T
     return found
 
 
-class _Last(Function):  # type: ignore[misc]
+class _Last(Function):
     """Gradients that have none themselves."""
 
     @staticmethod
-    def forward(ctx: Context, count: int, *tensors: Tensor | None) -> Any:  # noqa: ARG004
+    def forward(ctx: Context, count: int, *tensors: Tensor | None) -> Any:
         return tuple([None if t is None else t.clone() for t in tensors[:count]])
 
     @staticmethod
-    def backward(ctx: Context, *slopes: Tensor) -> Any:  # noqa: ARG004
+    def backward(ctx: Context, *slopes: Tensor) -> Any:
         raise NO_GRADIENT(
             "rnn has no second derivative on the host; module(sf.convert(x, sf.Packed).to_torch()) has, of nn.LSTM and "
             "nn.GRU"

@@ -13,8 +13,8 @@ from ..arrays import adopt, has_items, is_array, library_of
 from ..converters.convert import as_own, at_once, convert, relaid, resize, without_padding
 from ..converters.like import back_to, convert_like, in_kind_of
 from ..errors import BATCH, KIND, OPTION, RESULT, RETURNED, quote
-from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
-from ..formats.annotations import Shaped
+from ..formats import Encoding, List, LoD, Pairs, Ragged, structure_of
+from ..formats.annotations import Operands, Shaped
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import leaves, rebuild, without_data
 from ..formats.pairs import count, is_encoding
@@ -125,7 +125,7 @@ class Wrapper:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
 
-    def show(self, batch: Any) -> Any:
+    def show(self, batch: Encoding) -> Any:
         """A batch as the function sees it."""
         return batch.data if self.rows else batch
 
@@ -172,9 +172,11 @@ class Wrapper:
         if isinstance(x, (list, tuple)):
             x = self.read(x)
         own = self.options if options is None else options
-        batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **own)
-        if batch is x and isinstance(x, Encoding):
-            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
+        known = x if isinstance(x, Encoding) else None
+        packed = self.rows and alone and known is not None and known._by_steps and known._direct
+        batch = x if packed else convert(x, self.To, **own)
+        if batch is known and known is not None:
+            known._look()  # nothing was moved, so nothing has looked whether its data is still what it was
         return batch
 
     def read(self, x: Nested) -> Any:
@@ -265,7 +267,7 @@ class Wrapper:
         inner = without_data(self.encoded(first, arguments[0]))
         as_array = is_array(first)
 
-        def backprop(dy: Any) -> Any:
+        def backprop(dy: Operands) -> Any:
             dy = self.gradient_in(dy, outer, inner, arguments[0].level)
             dx = inner_backprop(dy.data if as_array else dy)
             if len(arguments) == 1:
@@ -276,7 +278,7 @@ class Wrapper:
 
         return result, backprop
 
-    def gradient_back(self, dx: Any, argument: Argument) -> Any:
+    def gradient_back(self, dx: Operands, argument: Argument) -> Any:
         """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
         dx, given = self.encoded(dx, argument), argument.given
         if isinstance(dx, Encoding) and not isinstance(given, Pairs):

@@ -52,7 +52,9 @@ def register() -> None:
 def _attend_beside(ordinary: str) -> Callable[..., Any]:
     """Make the function that layers call: within sequences where the mask says so, else `ordinary`."""
 
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any) -> Any:
+    def attend(
+        module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, **options: Any
+    ) -> Any:
         if isinstance(attention_mask, Visible):
             count_layer()
             return attend_rows(module, query, key, value, attention_mask, **options)
@@ -72,7 +74,7 @@ def _attend_beside(ordinary: str) -> Callable[..., Any]:
 
 
 def attend_rows(
-    module: Any,
+    module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,

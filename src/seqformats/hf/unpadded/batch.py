@@ -25,7 +25,7 @@ class Arrival(NamedTuple):
     """The places ``(total,)`` of its tokens among all."""
     width: int = 0
 
-    def flatten(self, name: str, x: Any) -> Any:
+    def flatten(self, name: str, x: object) -> Any:
         """An argument as one row ``(1, total, ...)``; as it is where it is not one a token."""
         rows = self.rows
         if is_batch(x):

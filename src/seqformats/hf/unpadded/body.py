@@ -43,7 +43,7 @@ _BOUNDARIES = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k",
 _PREDICTS_NEXT = ("ForCausalLM", "LMHeadModel")
 
 
-def enter(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make the arguments one row, before the forward."""
     push()
     given = name_arguments(module, args, kwargs)
@@ -61,7 +61,7 @@ def enter(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Argumen
     return (), sent
 
 
-def leave(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
+def leave(module: torch.nn.Module, _args: object, _kwargs: object, output: Any) -> Any:
     """Give the results the form of the batch, after the forward; also called after an error, without an output."""
     call, token = pop()
     if token is not None:
@@ -78,13 +78,13 @@ def leave(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
     return map_results(output, lambda _, x: batch.restore(x) if tuple(x.shape[:2]) == shape else x)
 
 
-def check_attended(module: Any, call: Call) -> None:
+def check_attended(module: torch.nn.Module, call: Call) -> None:
     """Refuse a model of which no layer has attended within sequences: whatever it did, it was over the whole row."""
     if not call.attended:
         raise UNPADDED(f"{type(module).__name__} {OWN_ATTENTION}")
 
 
-def _arguments(module: Any, batch: Arrival, given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(module: torch.nn.Module, batch: Arrival, given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of the forward over the row."""
     rows, names = batch.rows, names_of(module.__class__)
     sent = {name: batch.flatten(name, x) for name, x in given.items() if name not in ("attention_mask", *CACHES)}
@@ -109,7 +109,7 @@ def _arguments(module: Any, batch: Arrival, given: dict[str, Any]) -> dict[str, 
     return sent
 
 
-def labels_of(module: Any, batch: Arrival, labels: Tensor, given: Any) -> Tensor:
+def labels_of(module: torch.nn.Module, batch: Arrival, labels: Tensor, given: object) -> Tensor:
     """Labels of the row, none of which is predicted over the beginning of its sequence."""
     token = batch.token
     if token is not None and isinstance(given, torch.Tensor) and given.shape == token.shape:
@@ -122,7 +122,7 @@ def labels_of(module: Any, batch: Arrival, labels: Tensor, given: Any) -> Tensor
     return labels
 
 
-def _positions(module: Any, batch: Arrival, sent: dict[str, Any]) -> Tensor:
+def _positions(module: torch.nn.Module, batch: Arrival, sent: dict[str, Any]) -> Tensor:
     """Positions ``(1, total)`` that begin again with each sequence, as the model counts them."""
     rows = batch.rows
     counts = [each for each in module.modules() if hasattr(each, "create_position_ids_from_inputs_embeds")]
@@ -136,7 +136,7 @@ def _positions(module: Any, batch: Arrival, sent: dict[str, Any]) -> Tensor:
     return (cumsum(rows.of(real)).data * real + padding)[None]
 
 
-def pool_first(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def pool_first(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Give a pooler, which takes the first token of each row, that of each sequence."""
     here = sides()
     if here is None:
@@ -149,7 +149,7 @@ def pool_first(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
     return (), given
 
 
-def short_bias(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def short_bias(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Give an attention with relative positions (T5) the bias of the longest sequence, not of the whole row."""
     given, names = name_arguments(module, args, kwargs), names_of(module.__class__)
     seen = given.get("mask", given.get("attention_mask"))
@@ -159,7 +159,7 @@ def short_bias(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
     if "position_bias" not in names:  # UMT5 calculates it in its own forward, anew in each layer
         compute = type(module).compute_bias
 
-        def compute_short(*_: int, device: Any = None, **__: Any) -> Tensor:
+        def compute_short(*_: int, device: torch.device = None, **__: Any) -> Tensor:
             return compute(module, t, m, device=device)
 
         module.__dict__["compute_bias"] = compute_short
@@ -171,12 +171,12 @@ def short_bias(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
     return (), given
 
 
-def restore_bias(module: Any, *_: Any) -> None:
+def restore_bias(module: torch.nn.Module, *_: object) -> None:
     """Undo `short_bias` where it has put a function into the module."""
     module.__dict__.pop("compute_bias", None)
 
 
-def restart_positions(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def restart_positions(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Give an embedding of positions that takes them (BART, Marian) those that begin again with each sequence."""
     here = sides()
     if here is None:
@@ -184,6 +184,6 @@ def restart_positions(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return (), {**name_arguments(module, args, kwargs), "position_ids": here.rows.positions()}
 
 
-def takes_positions(module: Any) -> bool:
+def takes_positions(module: torch.nn.Module) -> bool:
     """Tell whether a module's forward has a parameter ``position_ids``."""
     return "position_ids" in names_of(module.__class__)

@@ -90,7 +90,7 @@ def keeps_cache(given: Mapping[str, Any]) -> bool:
     return any(given.get(name) is not None for name in CACHES)
 
 
-def check_options(module: Any, given: Mapping[str, Any], refused: tuple[str, ...]) -> None:
+def check_options(module: torch.nn.Module, given: Mapping[str, Any], refused: tuple[str, ...]) -> None:
     """Refuse what a row of several sequences cannot give."""
     for name in refused:
         if given.get(name) is not None:

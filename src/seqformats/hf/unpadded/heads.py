@@ -9,6 +9,7 @@ import torch
 from ...converters.convert import convert
 from ...errors import EMPTY, TOGETHER
 from ...formats import Masked, Ragged
+from ...formats.annotations import Operands
 from ...operations.attention import mask
 from .batch import Arrival
 from .calls import Arguments, Call, map_results, pop, push, replace
@@ -16,7 +17,7 @@ from .parameters import name_arguments
 from .rows import Rows, as_ragged, is_batch
 
 
-def pad_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def pad_arguments(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make encodings padded, with their mask, before the forward; what is padded stays as it is."""
     push()
     given = name_arguments(module, args, kwargs)
@@ -42,7 +43,7 @@ def pad_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return (), sent
 
 
-def unpad_results(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
+def unpad_results(module: torch.nn.Module, _args: object, _kwargs: object, output: object) -> Any:
     """Make results of tokens encodings again, after the forward; also called after an error, without an output."""
     call, _ = pop()
     if call is None or output is None:
@@ -50,7 +51,7 @@ def unpad_results(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
     rows, width = call.batch.rows, call.batch.width
     of_tokens = "QuestionAnswering" in type(module).__name__
 
-    def change(name: str, x: Any) -> Any:
+    def change(name: str, x: Operands) -> Any:
         if tuple(x.shape[:2]) != (rows.n, width) or (x.dim() == 2 and name == "logits" and not of_tokens):
             return x
         return convert(Masked(x, rows.lengths), Ragged)

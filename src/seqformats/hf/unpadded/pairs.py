@@ -39,7 +39,7 @@ _REFUSED = (
 )
 
 
-def enter_pair(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def enter_pair(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
     """Make the arguments two rows, before the forward."""
     push()
     given = name_arguments(module, args, kwargs)
@@ -67,7 +67,7 @@ def enter_pair(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ar
     return (), sent
 
 
-def leave_pair(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
+def leave_pair(module: torch.nn.Module, _args: object, _kwargs: object, output: object) -> Any:
     """Give the results the forms of the two batches, after the forward."""
     call, token = pop()
     if token is not None:
@@ -85,7 +85,7 @@ def leave_pair(module: Any, _args: Any, _kwargs: Any, output: Any) -> Any:
     return map_results(output, change)
 
 
-def enter_encoder(_module: Any, _args: Any, _kwargs: Any) -> None:
+def enter_encoder(_module: torch.nn.Module, _args: object, _kwargs: object) -> None:
     """Let the encoder attend within the sequences of the source."""
     call = running()
     push()
@@ -93,7 +93,7 @@ def enter_encoder(_module: Any, _args: Any, _kwargs: Any) -> None:
         replace(None, begin(Sides(call.source.rows)))
 
 
-def enter_decoder(_module: Any, _args: Any, _kwargs: Any) -> None:
+def enter_decoder(_module: torch.nn.Module, _args: object, _kwargs: object) -> None:
     """Let the decoder attend within its own sequences, and to those of the source."""
     call = running()
     push()
@@ -101,14 +101,14 @@ def enter_decoder(_module: Any, _args: Any, _kwargs: Any) -> None:
         replace(None, begin(Sides(call.batch.rows, call.source.rows)))
 
 
-def leave_part(*_: Any) -> None:
+def leave_part(*_: object) -> None:
     """End what `enter_encoder` and `enter_decoder` have begun."""
     token = pop()[1]
     if token is not None:
         end(token)
 
 
-def _target(module: Any, given: dict[str, Any]) -> tuple[Arrival, dict[str, Any]]:
+def _target(module: torch.nn.Module, given: dict[str, Any]) -> tuple[Arrival, dict[str, Any]]:
     """Read the batch of the decoder, which labels give where there is no other; they are moved on by one token."""
     batch, labels = arrive(given, "decoder_"), given.get("labels")
     if batch is not None:

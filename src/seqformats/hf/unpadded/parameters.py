@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 
 @functools.cache
@@ -14,6 +17,6 @@ def names_of(kind: Hashable) -> list[str]:
     return [name for name in inspect.signature(kind.forward).parameters if name != "self"]  # type: ignore[attr-defined]
 
 
-def name_arguments(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def name_arguments(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a forward by name."""
     return {**dict(zip(names_of(module.__class__), args, strict=False)), **kwargs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from transformers.modeling_utils import PreTrainedModel
@@ -19,7 +19,7 @@ _OF_THE_BATCH = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3
 _POSITIONS = {"position_embeddings", "wpe", "embed_positions", "position_embedding"}
 
 
-def reason(model: Any) -> str:
+def reason(model: torch.nn.Module) -> str:
     """Why a model cannot run over one row; "" where nothing is known against it."""
     if not isinstance(model, PreTrainedModel):
         return f"{type(model).__name__} is no model of transformers"
@@ -34,7 +34,7 @@ def reason(model: Any) -> str:
     return _mixing_layer(model) or _own_attention(model)
 
 
-def _mixing_layer(model: Any) -> str:
+def _mixing_layer(model: torch.nn.Module) -> str:
     """Name a layer through which the tokens of a row meet beside attention."""
     for name, module in model.named_modules():
         kind = type(module).__name__
@@ -47,7 +47,7 @@ def _mixing_layer(model: Any) -> str:
     return ""
 
 
-def _own_attention(model: Any) -> str:
+def _own_attention(model: torch.nn.Module) -> str:
     """Name what does not attend by transformers' AttentionInterface."""
     for module in model.modules():
         # Where a release does not tell, the mask, or the trial, finds out.
@@ -65,7 +65,7 @@ def _own_attention(model: Any) -> str:
     return ""
 
 
-def is_encoder_decoder(model: Any) -> bool:
+def is_encoder_decoder(model: torch.nn.Module) -> bool:
     """Tell whether a model is called with two batches, that of the encoder and that of the decoder."""
     paired = getattr(model.config, "is_encoder_decoder", False)
     return bool(paired) and "decoder_input_ids" in names_of(model.__class__)
@@ -80,7 +80,7 @@ class Limits(NamedTuple):
     """The length from which on the rotation is another one, for all sequences of a batch."""
 
 
-def limits(model: Any) -> Limits:
+def limits(model: torch.nn.Module) -> Limits:
     """Find the limits of a model."""
     config = model.config.get_text_config()
     most = turn = None

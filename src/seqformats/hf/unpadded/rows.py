@@ -138,7 +138,7 @@ class Visible:
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls, func: object, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> NoReturn:
         raise UNPADDED(
             f"this model calls {getattr(func, '__name__', func)} with its attention mask: it makes its own scores, and "
@@ -151,7 +151,7 @@ def is_batch(x: object) -> bool:
     return isinstance(x, Encoding)
 
 
-def as_ragged(x: Any) -> Ragged[Any]:
+def as_ragged(x: object) -> Ragged[Any]:
     """An argument as one flat array of rows."""
     made: Ragged[Any] = convert(x, Ragged)
     return made

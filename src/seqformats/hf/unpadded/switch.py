@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 
@@ -14,12 +15,14 @@ from .masks import IMPLEMENTATIONS, ORDINARY
 from .refusals import is_encoder_decoder, limits, reason
 from .trial import Trial
 
+Hook: TypeAlias = Callable[..., Any]
+
 _OVER_TOKENS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForTokenClassification", "ForPreTraining")
 """Ends of names of models whose heads take each token alone."""
 _PAIRS = ("ForConditionalGeneration", "MTModel", "LMHeadModel")
 
 
-def switch_on(model: Any, *, check: bool) -> None:
+def switch_on(model: torch.nn.Module, *, check: bool) -> None:
     """Have a model run over rows; nothing is changed where it is refused."""
     if hasattr(model, "_padding_free"):
         return
@@ -45,7 +48,7 @@ def switch_on(model: Any, *, check: bool) -> None:
         raise
 
 
-def switch_off(model: Any) -> None:
+def switch_off(model: torch.nn.Module) -> None:
     """Take the hooks out again; nothing happens where there are none."""
     ordinary = None
     for module in {id(each): each for each in (model, model.base_model)}.values():
@@ -58,12 +61,12 @@ def switch_off(model: Any) -> None:
         model.set_attn_implementation(ordinary)
 
 
-def _wrap_forward(module: Any, before: Any, after: Any, keep: list[Any]) -> None:
+def _wrap_forward(module: torch.nn.Module, before: Hook, after: Hook, keep: list[Any]) -> None:
     keep.append(module.register_forward_pre_hook(before, with_kwargs=True))
     keep.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
 
 
-def _hook(model: Any, ordinary: str) -> None:
+def _hook(model: torch.nn.Module, ordinary: str) -> None:
     """Hook a model without a decoder beside an encoder."""
     base = model.base_model
     pools_itself = isinstance(getattr(base, "pooler", None), torch.nn.Linear)
@@ -81,7 +84,7 @@ def _hook(model: Any, ordinary: str) -> None:
         keep.append(pooler.register_forward_pre_hook(body.pool_first, with_kwargs=True))
 
 
-def _hook_pair(model: Any, ordinary: str) -> None:
+def _hook_pair(model: torch.nn.Module, ordinary: str) -> None:
     """Hook a model with an encoder and a decoder."""
     model._padding_free = state = State(ordinary, limits(model))
     _wrap_forward(model, pairs.enter_pair, pairs.leave_pair, state.handles)
@@ -90,7 +93,7 @@ def _hook_pair(model: Any, ordinary: str) -> None:
     _hook_parts(model, state.handles)
 
 
-def _hook_parts(model: Any, keep: list[Any]) -> None:
+def _hook_parts(model: torch.nn.Module, keep: list[Any]) -> None:
     """Hook what calculates with places of the row: relative biases, and positions that are not an argument."""
     for module in model.modules():
         if hasattr(module, "compute_bias") and hasattr(module, "has_relative_attention_bias"):

@@ -21,12 +21,12 @@ _CLOSE_OTHER = 0.1
 class Trial:
     """Results of a model for each sequence alone, to compare with those over a row."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: torch.nn.Module) -> None:
         self.model, self.rows = model, _tokens(model)
         with _quiet(model), hide():
             self.alone = [_numbers(model(**self._arguments(row[None]))) for row in self.rows]
 
-    def _arguments(self, ids: Any) -> dict[str, Any]:
+    def _arguments(self, ids: Tensor) -> dict[str, Any]:
         given = {"input_ids": ids}
         return {**given, "decoder_input_ids": ids} if is_encoder_decoder(self.model) else given
 
@@ -58,7 +58,7 @@ class Trial:
 
 
 @contextmanager
-def _quiet(model: Any) -> Iterator[None]:
+def _quiet(model: torch.nn.Module) -> Iterator[None]:
     """No dropout, no gradients; and modes as they were behind it."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -70,7 +70,7 @@ def _quiet(model: Any) -> Iterator[None]:
             module.training = mode
 
 
-def _tokens(model: Any) -> list[Tensor]:
+def _tokens(model: torch.nn.Module) -> list[Tensor]:
     """Token ids of three sequences; special ones, which may change more than their own sequence, are in the first."""
     config = model.config.get_text_config()
     size, padding = config.vocab_size, getattr(config, "pad_token_id", None)

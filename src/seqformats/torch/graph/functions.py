@@ -33,7 +33,7 @@ CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1
 """The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@torch.compiler.assume_constant_result
 def planned(*call: Traced) -> Any:
     """Plan a call: its text, kinds, sides and structures of the results, the tuple of several, what it is asked.
 
@@ -194,7 +194,7 @@ def product(x: Traced, y: Traced) -> Any:
     return elementwise(lambda data: data @ matrix if right else matrix @ data, batch)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@torch.compiler.assume_constant_result
 def role_of(function: Callable[..., Any]) -> str | None:
     """Ask: is it a function of single items, a product, an operator of a product, or none of these?"""
     return "operator" if function in (torch.Tensor.matmul, torch.Tensor.__matmul__) else known_functions().get(function)

@@ -209,7 +209,7 @@ def differentiable(x: Tensor) -> bool:
     return bool(x.dtype.is_floating_point or x.dtype.is_complex)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()
 def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     """Find what a call gives on a small batch of one number, and what has a gradient; an error for other things."""
     hosts = [Structure.of_lengths(np.array(lengths)) for _ in range(call.hosts)]
@@ -303,7 +303,7 @@ def pullback(tensors: Tensors, gradients: Tensors, sizes: Sizes, text: str) -> l
     return own(this.pull(tensors, this.structures(tensors), sizes, gradients), (*tensors, *gradients))
 
 
-def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # noqa: ARG001
+def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
     """Keep what the gradient needs."""
     tensors, ctx.sizes, ctx.text = inputs
     ctx.save_for_backward(*tensors)
