@@ -355,30 +355,22 @@ def gradients() -> dict[Callable[..., Any], Rule]:
 # --- services --------------------------------------------------------------------------------------------------------
 # What an encoding needs from further out (indexing, nested lists) it asks for by name, so that imports point one way.
 
-_services: dict[str, Callable[..., Any]] = {}
-_PROVIDED_LATER = {
-    "array_function": "operations.elementwise",
-    "array_ufunc": "operations.elementwise",
-    "astype": "operations.elementwise",
-    "elementwise": "operations.elementwise",
-    "elementwise_of_rows": "operations.elementwise",
-    "from_arrow": "arrow",
-    "from_njt": "torch.nested",
-    "matrix_product": "operations.elementwise",
+_services: dict[str, Any] = {}
+_MODULES = {
+    "arithmetic": "operations.elementwise",
+    "arrow": "arrow",
+    "converters": "converters.services",
+    "leaves": "formats.leaves",
     "select": "operations.select",
-    "structure_tensor": "torch.structure",
-    "to_capsules": "arrow",
-    "to_njt": "torch.nested",
-    "torch_function": "torch.items",
-    "where": "operations.where",
+    "tensors": "torch.services",
 }
-"""The modules that provide what is asked for by few, which are imported when that is first asked for."""
+"""Services that are modules, which are imported when they are first asked for."""
 
 
-def service(name: str) -> Callable[..., Any]:
-    """A function registered by `provides`."""
-    if name not in _services and name in _PROVIDED_LATER:
-        import_now(f".{_PROVIDED_LATER[name]}", __package__)
+def service(name: str) -> Any:
+    """A module of `_MODULES`, or a function registered by `provides`."""
+    if name not in _services and name in _MODULES:
+        _services[name] = import_now(f".{_MODULES[name]}", __package__)
     return _services[name]
 
 

@@ -3,3 +3,4 @@
 from .columns import from_arrow as from_arrow
 from .columns import from_table as from_table
 from .writing import to_arrow as to_arrow
+from .writing import to_capsules as to_capsules

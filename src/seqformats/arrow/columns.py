@@ -9,7 +9,6 @@ from .. import registry
 from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, quote
 from ..formats import LoD, Ragged
 from ..formats.annotations import Given
-from ..formats.encoding import Encoding
 from .kinds import STRUCT, Column, DataType, kind_of, library
 from .reading import EMPTY, RAISE, Part, Reader, join_parts
 
@@ -257,10 +256,3 @@ def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
 def _name_column(error: Exception, name: str) -> Exception:
     """The error with the name of the column, where it has one."""
     return error if not name else again(error, f"column {name!r}: {error}")
-
-
-@registry.provides("from_arrow")
-def own_of(x: object) -> Encoding[Any]:
-    """A column that was given for a batch."""
-    own: Encoding[Any] = from_arrow(x)
-    return own

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..converters.convert import as_own, convert
 from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, quote
@@ -204,7 +203,6 @@ def _cast(column: Column, type: DataType) -> Column:
         raise EXACT(f"a column of {column.type} does not fit {type}: {error}") from None
 
 
-@registry.provides("to_capsules")
 def to_capsules(x: object, requested_schema: Any = None) -> tuple[Any, Any]:
     """A batch by the Arrow PyCapsule interface, as the type that is requested where it can be that."""
     type = None

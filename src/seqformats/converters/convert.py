@@ -34,7 +34,6 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Encoding)
 
 
-@registry.provides("as_own")
 def as_own(x: object) -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
     given: Any = as_encoding(x)
@@ -44,7 +43,6 @@ def as_own(x: object) -> Encoding:
     return own
 
 
-@registry.provides("in_pieces")
 def in_pieces(x: Encoding) -> Encoding:
     """The encoding with each sequence in one piece."""
     return x if x._in_pieces else convert(x, Ragged)
@@ -93,7 +91,6 @@ def convert(x: object, To: type[list[Any]], **options: Unpack[Common]) -> list[A
 def convert(x: object, To: type[E], **options: Unpack[Common]) -> E: ...
 @overload
 def convert(x: object, To: type[Registered], *, copy: bool = ..., **options: Any) -> Registered: ...
-@registry.provides("convert")
 def convert(x: Given, To: type, *, copy: bool = False, **options: Any) -> Any:
     """Convert a batch to another encoding; the sequences stay the same.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import registry
 from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
 from ..errors import DTYPE, EXACT, LOST
 from ..formats import Encoding
@@ -65,7 +64,6 @@ def in_dtype(dtype: DType) -> Change:
     return change
 
 
-@registry.provides("cast")
 def cast(library: Library, x: Array, dtype: DType) -> Array:
     """`x` in this dtype of its library; ConversionError where an item has no value there."""
     if x.dtype == dtype:

@@ -46,7 +46,6 @@ def _is_level(x: object) -> TypeGuard[Sequence[Any]]:
 _COMMON: dict[type, DType] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
 
 
-@registry.provides("from_nested")
 def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -> LoD:
     """See `LoD.from_nested`."""
     if not _is_level(lists):

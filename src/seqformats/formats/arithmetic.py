@@ -2,7 +2,7 @@
 
 All work item by item on the arrays that hold the items, in the library of these and in its graph.  Here is what needs
 no more than one array: a number, or a batch of the same structure, beside a batch without padding.  Everything else is
-the service `elementwise`.
+the service `arithmetic`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
     if not x._direct:
         return _by_rows(operate, x, ())
     if not x._look().arithmetic:
-        return registry.service("elementwise")(operate, (x,))
+        return registry.service("arithmetic").elementwise(operate, (x,))
     try:
         return x._with_data(operate(x.data))
     except (TypeError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Operand) -
     elif kind not in NUMBERS:
         simple = False
     if not simple:
-        return registry.service("elementwise")(operate, (x, other))
+        return registry.service("arithmetic").elementwise(operate, (x, other))
     try:
         return x._with_data(operate(data, beside))
     except (TypeError, RuntimeError) as error:
@@ -69,7 +69,7 @@ def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Operand) -
 
 def _by_rows(operate: Callable[..., Any], x: Arithmetic, others: tuple[Operand, ...]) -> Any:
     """A function of a batch that is not in one array without padding."""
-    return registry.service("elementwise_of_rows")(operate, x, others)
+    return registry.service("arithmetic").elementwise_of_rows(operate, x, others)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
@@ -180,11 +180,11 @@ class Arithmetic:
         cls._direct = getattr(cls, "_in_one_array", False) and not getattr(cls, "_gapped", False)
 
     def __matmul__(self, other: Operand) -> Self:
-        made: Self = registry.service("matrix_product")(self, other)
+        made: Self = registry.service("arithmetic").matrix_product(self, other)
         return made
 
     def __rmatmul__(self, other: Operand) -> Self:
-        made: Self = registry.service("matrix_product")(other, self)
+        made: Self = registry.service("arithmetic").matrix_product(other, self)
         return made
 
     def __bool__(self) -> bool:
@@ -223,7 +223,7 @@ class Arithmetic:
         >>> sf.Ragged(np.array([1.5, 2.5]), [1, 1]).astype(int).data
         array([1, 2])
         """
-        made: Self = registry.service("astype")(self, dtype)
+        made: Self = registry.service("arithmetic").astype(self, dtype)
         return made
 
     def __dir__(self) -> list[str]:
@@ -234,16 +234,16 @@ class Arithmetic:
             x = inputs[0]
             if isinstance(x, Arithmetic) and type(x._sample()) is np.ndarray:
                 return map_one(ufunc, x) if len(inputs) == 1 else map_two(ufunc, x, inputs[1])
-        return registry.service("array_ufunc")(ufunc, method, inputs, options)
+        return registry.service("arithmetic").array_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Any, options: Any) -> Any:
-        return registry.service("array_function")(function, args, options)
+        return registry.service("arithmetic").array_function(function, args, options)
 
     @classmethod
     def __torch_function__(
         cls, function: Callable[..., Any], types: object, args: Any = (), options: Any = None
     ) -> Any:
-        return registry.service("torch_function")(function, args, options or {})
+        return registry.service("tensors").torch_function(function, args, options or {})
 
 
 class _Absent:

@@ -67,7 +67,11 @@ def read_column(x: object) -> Encoding[Any]:
     """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives, or the `Packed` of a PackedSequence."""
     if is_packed(type(x)):
         return Packed.from_torch(x)  # type: ignore[arg-type]
-    own: Encoding[Any] = registry.service("from_njt" if getattr(x, "is_nested", False) else "from_arrow")(x)
+    own: Encoding[Any]
+    if getattr(x, "is_nested", False):
+        own = registry.service("tensors").from_njt(x)
+    else:
+        own = registry.service("arrow").from_arrow(x)
     return own
 
 

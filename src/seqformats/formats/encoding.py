@@ -217,7 +217,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         >>> sf.LoD(np.arange(3), [[0, 1, 3]]).to_nested()
         [[0], [1, 2]]
         """
-        nested: list[Any] = registry.service("convert")(self, list)
+        nested: list[Any] = registry.service("converters").convert(self, list)
         return nested
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
@@ -228,7 +228,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """The batch as a column of lists, by the Arrow PyCapsule interface; see `to_arrow`."""
-        capsules: tuple[object, object] = registry.service("to_capsules")(self, requested_schema)
+        capsules: tuple[object, object] = registry.service("arrow").to_capsules(self, requested_schema)
         return capsules
 
     @property

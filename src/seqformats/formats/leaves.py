@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import core, registry
+from .. import core
 from ..arrays import Array, DType, Library, Shape, functional, is_array, library_of, library_of_type, with_autograd
 from ..errors import NO_GRADIENT
 from ..limits import check_finite
@@ -40,7 +40,6 @@ class ShapeDtype:
         self.dtype = dtype
 
 
-@registry.provides("leaves")
 def leaves(x: object) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if issubclass(type(x), Encoding):  # isinstance believes an object that says so itself
@@ -94,7 +93,6 @@ def check_data(x: object) -> None:
             check_data(part)
 
 
-@registry.provides("rebuild")
 def rebuild(x: object, new: Sequence[Shaped]) -> Any:
     """`x` with other leaves, in the order of `leaves`; the structure is shared."""
     return _rebuild(x, iter(new))

@@ -171,7 +171,7 @@ class LoD(_Deep[Data]):
         >>> sf.LoD.from_nested([[[1, 2], [3]], [], [[4]]]).lod
         (array([0, 2, 2, 3]), array([0, 2, 3, 4]))
         """
-        x: LoD = registry.service("from_nested")(lists, dtype, levels)
+        x: LoD = registry.service("converters").from_nested(lists, dtype, levels)
         return x
 
     @classmethod

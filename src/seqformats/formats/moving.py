@@ -485,5 +485,5 @@ def _send(library: Library, leaf: Array, wanted: Wanted) -> Array:
     if wanted.device is not None:
         sent = library.sent(sent, wanted.device, wanted.non_blocking)
     if wanted.dtype is not None:
-        sent = registry.service("cast")(library_of(sent), sent, wanted.dtype)
+        sent = registry.service("converters").cast(library_of(sent), sent, wanted.dtype)
     return library_of(sent).copy(sent) if wanted.copy and sent is leaf else sent

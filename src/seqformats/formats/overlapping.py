@@ -66,7 +66,7 @@ class Windows(LoD[Any]):
 
 def over_rows(x: Encoding, begins: Array, structure: Structure) -> Windows:
     """Windows over the rows of `x`, one a row: each begins at that row, and they are as long as `structure` says."""
-    z = x if x._flat else registry.service("convert")(x, Ragged)
+    z = x if x._flat else registry.service("converters").convert(x, Ragged)
     source = Overlapping.__new__(Overlapping)
     cum = structure.offsets
     source._set(data=z.data, lengths=structure.lengths, _structure=structure, _shape=z._shape, _dtype=z._dtype)

@@ -94,11 +94,11 @@ class Pairs(Movable):
         return sample
 
     def _leaves(self) -> list[Any]:
-        found: list[Any] = registry.service("leaves")(self)
+        found: list[Any] = registry.service("leaves").leaves(self)
         return found
 
     def _with(self, leaves: Sequence[Shaped]) -> Pairs:
-        made: Pairs = registry.service("rebuild")(self, leaves)
+        made: Pairs = registry.service("leaves").rebuild(self, leaves)
         return made
 
     def _with_data(self, data: Shaped) -> Pairs:
@@ -137,7 +137,7 @@ def is_encoding(x: object) -> bool:
 
 def count(x: object) -> int:
     """Count the sequences, of a user's dataclass too."""
-    return len(x if isinstance(x, (Encoding, Pairs)) or is_array(x) else registry.service("as_own")(x))
+    return len(x if isinstance(x, (Encoding, Pairs)) or is_array(x) else registry.service("converters").as_own(x))
 
 
 def take_rows(x: Array, index: object) -> Array:
@@ -150,4 +150,4 @@ def take_rows(x: Array, index: object) -> Array:
 def _members(x: object, index: Index) -> Any:
     if is_array(x):
         return take_rows(x, index)
-    return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select")(x, index)
+    return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select").select(x, index)

@@ -38,7 +38,7 @@ class Sequences(Sequence[Data]):
     def _looked(self) -> Any:
         """Give what the arrays are views of, after a look at whether it is still what was validated."""
         if self._pieces is None:
-            self._pieces = registry.service("in_pieces")(self._x)
+            self._pieces = registry.service("converters").in_pieces(self._x)
         self._pieces._look()
         return self._pieces
 

@@ -58,7 +58,7 @@ class InPyTorch:
             ...
         TypeError: lengths_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has them [SF312]
         """
-        return registry.service("structure_tensor")(self, "lengths", dtype, device, level)
+        return registry.service("tensors").structure_tensor(self, "lengths", dtype, device, level)
 
     def offsets_tensor(self, *, dtype: DType = None, device: object = None, level: int = -1) -> Any:
         """Offsets of the sequences, as a tensor of PyTorch.
@@ -92,7 +92,7 @@ class InPyTorch:
             ...
         TypeError: offsets_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has them [SF312]
         """
-        return registry.service("structure_tensor")(self, "offsets", dtype, device, level)
+        return registry.service("tensors").structure_tensor(self, "offsets", dtype, device, level)
 
     def to_njt(self) -> Any:
         """A nested tensor of PyTorch with jagged layout; see `seqformats.torch.to_njt`.
@@ -119,4 +119,4 @@ class InPyTorch:
             ...
         TypeError: to_njt is for items in PyTorch, not in numpy; sf.to(x, "torch") brings them there [SF312]
         """
-        return registry.service("to_njt")(self)
+        return registry.service("tensors").to_njt(self)

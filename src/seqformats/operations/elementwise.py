@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from .. import hints, registry
+from .. import hints
 from ..arrays import NUMPY, Array, Library, Shape, adopt, is_array, library_of
 from ..arrays.library import Operand
 from ..converters.convert import as_own, convert, relaid, rows_of
@@ -24,24 +24,21 @@ from ..formats.arithmetic import NUMBERS, fail
 from ..formats.bare import is_column, read_column
 from ..formats.encoding import abridge
 from ..formats.pairs import Pairs, is_encoding, is_own
+from ..later import import_now
 from . import gaps
-from .library import astype
+from .library import astype as astype  # of encodings, too
 
 Function: TypeAlias = Callable[..., Any]
 _TEXT = ("<U", ">U", "|S")
 """How NumPy's dtypes of text begin."""
 
-registry.provides("astype")(astype)
 
-
-@registry.provides("elementwise")
 def elementwise(function: Function, operands: Sequence[Operand]) -> Any:
     """``function`` of numbers, arrays and batches, one of these at least; TypeError for other operands."""
     text = (str, bytes) if any(is_own(x) and str(x._dtype)[:2] in _TEXT for x in operands) else ()
     return evaluate(function, tuple([x if isinstance(x, text) else operand_of(x) for x in operands]), {})
 
 
-@registry.provides("elementwise_of_rows")
 def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Operand, ...]) -> Any:
     """`elementwise` of a batch that is not in one array without padding, and of at most one other operand."""
     if not gaps.go_beside(first, others):
@@ -234,7 +231,6 @@ def _spread(shape: Shape, lead: int, rank: int) -> Shape:
     return (*shape[:lead], *(1,) * (rank - len(item)), *item)
 
 
-@registry.provides("matrix_product")
 def matrix_product(x: Operand, y: Operand) -> Operand:
     """Each item of a batch times a matrix or a vector, from the side on which that stands."""
     one, two = operand_of(x), operand_of(y)
@@ -301,7 +297,6 @@ _BY_ITEM |= {"empty_like", "full_like", "ones_like", "zeros_like"}
 """Functions of NumPy that are no ufuncs, and treat each number alone."""
 
 
-@registry.provides("array_ufunc")
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Operand, ...], options: dict[str, object]) -> Any:
     """A universal function of NumPy, of batches: one result, item by item."""
     name = ufunc.__name__
@@ -330,12 +325,11 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Operand, ...], optio
     return elementwise(functools.partial(function, **options) if options else function, inputs)
 
 
-@registry.provides("array_function")
 def array_function(function: Function, operands: tuple[Operand, ...], options: dict[str, object]) -> Any:
     """A function of NumPy that is no ufunc, of batches, if it treats each number alone; TypeError for all others."""
     name = function.__name__
     if name == "where" and len(operands) == 3 and not options:
-        return registry.service("where")(*operands)
+        return import_now(".where", __package__).where(*operands)
     if name not in _BY_ITEM or not any(map(is_own, operands)):
         refuse(f"{function.__module__.replace('numpy', 'np')}.{name}", hints.for_function(name))
     library = library_of(next(x for x in operands if is_own(x))._sample())

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .. import core, registry
+from .. import core
 from ..arrays import Array, distinct, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restore
@@ -28,7 +28,6 @@ from .over import name_of
 sum_copies = kernel("sum_copies")
 
 
-@registry.provides("select")
 @quickly_by(core.pick)
 def select(x: T, index: Index, level: int = 0) -> Call[T]:
     """Some sequences of a level.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import core, registry
+from .. import core
 from ..arrays import NUMPY, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restore, rows_of
@@ -21,7 +21,6 @@ from .elementwise import evaluate, operand_of
 from .over import name_of
 
 
-@registry.provides("where")
 def where(mask: B, a: Batch | Shaped | Value, b: Batch | Shaped | Value) -> B:
     """Choose between the items of two batches: of `a` where the mask is true, else of `b`.
 

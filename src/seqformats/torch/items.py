@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import core, hints, registry
+from .. import core, hints
 from ..arrays.by_item import OWNERS
 from ..arrays.library import Operand
 from ..errors import KIND
@@ -31,7 +31,6 @@ def _functions() -> dict[Any, str]:
     return found | {torch.Tensor.__rmatmul__: "reflected product"}
 
 
-@registry.provides("torch_function")
 def torch_function(
     function: Callable[..., Any], operands: tuple[Operand, ...], options: Mapping[str, object]
 ) -> Operand:

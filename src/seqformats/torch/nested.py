@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import registry
 from ..arrays import Array, library_of
 from ..converters.convert import convert
 from ..errors import ITEMS, LIBRARY, ROWS, import_extra
@@ -19,7 +18,6 @@ from .structure import keep, keep_with
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 
 
-@registry.provides("from_njt")
 def from_njt(nt: Tensor) -> Ragged:
     """A nested tensor as a `Ragged`.
 
@@ -106,7 +104,6 @@ def _without_holes(values: Tensor, offsets: Array, lengths: Array | None) -> Rag
     return gather_rows(library, data, tuple(data.shape[1:]), structure, starts)
 
 
-@registry.provides("to_njt")
 def to_njt(x: Batch) -> Tensor:
     """A batch as a nested tensor with jagged layout.
 

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import registry
 from ..arrays import Array, DType, dtype_in, library_of
 from ..errors import DEVICE, LIBRARY, OVERFLOW, WHOLE, quote
 from ..formats import Encoding, level_index
@@ -16,7 +15,6 @@ from ..formats.structure import Structure
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 
 
-@registry.provides("structure_tensor")
 def structure_tensor(x: Encoding, name: str, dtype: DType, device: object, level: int) -> Tensor:
     """The lengths or offsets of a level; see `Encoding.lengths_tensor`."""
     sample: Any = x._sample()
