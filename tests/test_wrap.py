@@ -233,6 +233,9 @@ def test_what_cannot_be_called(seen):
             other(3)
     with pytest.raises(TypeError, match="List"):
         sf.with_list(lambda batch: np.zeros((6, 2)))(example(sf.Ragged))
+    with pytest.raises(sf.StructureError, match=r"element 0 is List\(.*x.sequences\(\)"):
+        sf.with_list(lambda batch: [2 * one for one in batch])(example(sf.Ragged))
+    assert sf.with_list(lambda batch: [2 * one for one in batch.sequences()])([[1, 2], [3]]) == [[2, 4], [6]]
 
 
 # ------------------------------------------------------------------------------------------- what is given

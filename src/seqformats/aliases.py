@@ -63,7 +63,7 @@ _WORDS = {
     "intersect": "intersect1d",
     "inverse_order": "unsorted_indices, argsort of argsort",
     "isin": "in1d, membership, recall, precision, NDCG, MRR, hit rate, negative sampling",
-    "join_batches": "vstack, append, default_collate",
+    "join_batches": "stack, vstack, append, default_collate",
     "kernel": "custom kernel",
     "lengths": "row_lengths, len, sizes, num_tokens",
     "levenshtein": "edit_distance, distance, rapidfuzz",

@@ -179,7 +179,7 @@ def for_method(name: str) -> str:
 
 def for_function(name: str) -> str:
     """Return the name of the function that does along sequences what a function of an array library does."""
-    found = name if name in _SAME_NAME else _alias(name.removeprefix("nan"))
+    found = name if name in (*_SAME_NAME, "repeat", "reshape", "split") else _alias(name.removeprefix("nan"))
     return f"; sf.{found} is for sequences" if found else ""
 
 

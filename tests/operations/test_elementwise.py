@@ -159,6 +159,8 @@ REFUSED = {
     "mean": (lambda: np.mean(x), TypeError, "sf.reduce_mean.*x.data"),
     "diff": (lambda: np.diff(x), TypeError, "sf.diff.*x.data"),
     "concatenate": (lambda: np.concatenate([x, x]), TypeError, "sf.concat.*x.data"),
+    "stack": (lambda: np.stack([x, x]), TypeError, "sf.join_batches.*x.data"),
+    "repeat": (lambda: np.repeat(x, 2), TypeError, "sf.repeat.*x.data"),
     "norm": (lambda: np.linalg.norm(x), TypeError, "np.linalg.norm .*x.data"),
     "vecdot": (lambda: np.matvec(x, x), TypeError, "np.matvec .*x.data"),
     "@ of numbers": (lambda: x @ np.ones((3, 2)), sf.StructureError, "items with an axis"),
