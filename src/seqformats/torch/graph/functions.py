@@ -111,7 +111,8 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
 
 def convert(x: Traced, To: Traced, *, copy: bool = False, **options: Traced) -> Any:
     """`seqformats.convert`."""
-    if lengths(x) is not None and (To not in GRAPHED or copy or "truncate" in options or "level" in options):
+    lengths(x)  # or the graph ends
+    if To not in GRAPHED or copy or "truncate" in options or "level" in options:
         no_option()
     if isinstance(x, To) and not options:
         return x
@@ -144,7 +145,8 @@ def index(x: Traced, where: Traced) -> Any:
 def astype(x: Traced, dtype: Traced) -> Any:
     """`seqformats.astype`, which casts padding too."""
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if lengths(x) is not None and not isinstance(found, torch.dtype):
+    lengths(x)  # or the graph ends
+    if not isinstance(found, torch.dtype):
         no_option()
     return x if found is x.data.dtype else over(x, x.data.to(found))
 
@@ -226,9 +228,10 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
     if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
         no_wrapper()
     first = given[0]
-    others = [x for x in given if lengths(x) is not None and x._structure is not first._structure]
-    if others and (To is Padded or To is Packed):
-        no_wrapper()
+    for x in given:
+        lengths(x)  # or the graph ends
+        if (To is Padded or To is Packed) and x._structure is not first._structure:
+            no_wrapper()
     alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
     shown = [x if alone else convert(x, To, **options) for x in given]
     rest = iter([x.data if bare else x for x in shown])
