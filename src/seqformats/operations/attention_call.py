@@ -179,7 +179,7 @@ class AttentionCall:
     def _slopes(
         self, places: list[Any], given: list[Array], extras: list[Array], out: Array, kept: Array, slopes: Array
     ) -> tuple[Array, ...]:
-        """The same in the dtype of the kernel; those of a bias and sinks by query."""
+        """The gradients in the dtype of the kernel; those of a bias and sinks by query."""
         library, sample = library_of(out), out
         q, k, v = places
         dtype = library.dtype(self.kind)
