@@ -103,7 +103,7 @@ class NumbaDevice(Library):
         return self._copy_to_host(x, (rows, *x.shape[1:]))
 
     def _copy_to_host(self, x: DeviceArray, shape: Shape) -> Array:
-        """What an array begins with; the driver waits for what writes it, as for all in the default stream."""
+        """Copy the begin of an array; the driver waits for what writes it, as for all in the default stream."""
         host, found = np.empty(shape, x.dtype), driver()
         with found.on(index_of(x)):
             found.check(found.MemcpyDtoH(NUMPY.address(host), self.address(x), host.nbytes), "a copy to the host")

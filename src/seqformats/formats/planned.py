@@ -35,7 +35,7 @@ def _data_of(run: Callable[..., Any], x: Any, options: dict[str, Any]) -> Array:
 
 
 def kept(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
-    """What `make` gives, from the second call with a key on the same each time, while a structure lives.
+    """Return what `make` gives, the same from the second call with a key on, while a structure lives.
 
     What is kept must not hold the structure.
     """

@@ -399,12 +399,9 @@ class _Call:
         return found or self._resent(x)
 
     def begin_of_table(self) -> int:
-        """Give the address where the table is, sent for this call alone; 0 where it stays."""
-        return self._host.get(id(self.table), (0,) * _ARRAY)[_ADDRESS]
-
-    def keeps(self, buffer: Array) -> bool:
-        """Tell whether memory stays with the structure."""
-        return self._resident is not None and any(part.buffer is buffer for part in self._resident.parts)
+        """Give the address where the table was sent for this call alone; 0 where it stays."""
+        address = self._host.get(id(self.table), (0,) * _ARRAY)[_ADDRESS]
+        return 0 if self._resident is not None and self._resident.holds(address) else address
 
     def _resent(self, x: Array) -> tuple[int, ...]:
         """Send again where what was there has been forgotten meanwhile."""

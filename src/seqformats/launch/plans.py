@@ -345,7 +345,7 @@ class Recorder:
         first, kept = call.begin_of_table(), call.parts
         for buffer, packed, code in self._written:
             begin = self.library.address(buffer)
-            if begin <= first < begin + packed.size <= begin + SMALL and not call.keeps(buffer):
+            if begin <= first < begin + packed.size <= begin + SMALL:
                 words = packed.view(np.int64).tolist()
                 places = [(k, *self._find(word)) for k, word in enumerate(words)]
                 places = [place for place in places if place[1] >= 0]

@@ -216,6 +216,10 @@ class Resident:
         for part in self.parts:
             part.meet(place)
 
+    def holds(self, address: int) -> bool:
+        """Tell whether an address is in what has gone up to stay."""
+        return any(0 <= address - part.address < part.buffer.shape[0] for part in self.parts)
+
     def copy_of(self, x: Array) -> tuple[Array, int]:
         """Find what holds the copy of an array of the structure, all of which is there, and its first byte."""
         address = self.address(begins_at(x), x.size)

@@ -119,7 +119,7 @@ class AttentionCall:
 
     def forward(self, operands: tuple[Any, ...]) -> tuple[Any, Array, Array]:
         """The result, its data in the dtype of the kernel, and what the gradient wants to know besides."""
-        q, k, v = (in_one_array(x) for x in operands[:3])
+        q, k, v = [x if x._in_one_array else in_one_array(x) for x in operands[:3]]
         choices = self.choices
         if choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
             data, out, kept = self._data(q, k, v, operands[3:])
@@ -132,8 +132,8 @@ class AttentionCall:
 
     def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...]) -> tuple[Array, Array, Array]:
         """Data of the result, the same in the dtype of the kernel, and what the gradient wants to know besides."""
-        library, sample = library_of(q.data), q.data
-        dtype = library.dtype(self.kind)
+        library, _, _ = [x._look() for x in (q, k, v)]
+        sample, dtype = q.data, library.dtype(self.kind)
         out = rows_like(library, q, self.item, dtype, sample)
         kept = rows_like(library, q, (self.heads, 2), dtype, sample)
         if q._structure.rows and self.heads and self.wide:
@@ -180,7 +180,7 @@ class AttentionCall:
     def _slopes(
         self, places: list[Any], given: list[Array], extras: list[Array], out: Array, kept: Array, slopes: Array
     ) -> tuple[Array, ...]:
-        """The same in the dtype of the kernel; those of a bias and sinks by query."""
+        """The gradients in the dtype of the kernel; those of a bias and sinks by query."""
         library, sample = library_of(out), out
         q, k, v = places
         dtype = library.dtype(self.kind)

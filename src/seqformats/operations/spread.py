@@ -143,7 +143,7 @@ def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
 
 
 def _placed_at_end(rows: Array, shape: Encoding, last: int) -> Array:
-    """The data of it."""
+    """The data of `placed_at_end`."""
     library, item, structure = library_of(rows), rows.shape[1:], shape._structure
     at = layout_for(shape, item, rows.dtype)
     out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
