@@ -27,7 +27,7 @@ _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 Memory: TypeAlias = Any
-"""What a model keeps between steps: arrays, encodings, objects that follow by themselves, and containers of these."""
+"""Memory of a model between steps: arrays, encodings, objects that follow by themselves, and containers of these."""
 
 
 def array_like(x: object) -> bool:

@@ -319,7 +319,7 @@ _WAYS: tuple[tuple[Callable[[Any], object], Callable[[Any, type, bool, Options],
     (lambda x: isinstance(x, (list, tuple)), _listed),
     (registry.kind_of, lambda x, *given: _along_route(x, cast(type, registry.kind_of(x)), *given)),  # one of a user's
 )
-"""What is a batch and no encoding, and the way that it is converted."""
+"""Questions that tell batches that are no encodings apart, and the ways that they are converted."""
 
 
 def no_encoding(x: object, what: str = "no encoding") -> TypeError:

@@ -1,4 +1,4 @@
-"""What encodings ask of conversions, see `registry.service`."""
+"""Conversions that encodings ask for, see `registry.service`."""
 
 from .convert import as_own as as_own
 from .convert import convert as convert

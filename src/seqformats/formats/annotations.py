@@ -41,7 +41,7 @@ Side: TypeAlias = Literal["right", "left"]
 """Of a sequence, or where its padding is."""
 
 Operands: TypeAlias = Any
-"""What an operation works on, its result, and gradients: an encoding, an array, or a tuple of these."""
+"""Operands of an operation, its result, and gradients: an encoding, an array, or a tuple of these."""
 
 Given: TypeAlias = Any
-"""Whatever a caller may give, which is still to be read: a batch, a column, a tree, an array, numbers."""
+"""Anything that a caller may give, which is still to be read: a batch, a column, a tree, an array, numbers."""

@@ -23,7 +23,7 @@ from ..registry import conversion
 from .structures import check_count, int32, keep_order, structure_of, structure_of_steps
 
 Sequences: TypeAlias = Any
-"""What layers pass on: Thinc's `Ragged` or `Padded`, a list of arrays, an array, or an encoding of this library."""
+"""Batches between layers: Thinc's `Ragged` or `Padded`, a list of arrays, an array, or an encoding of this library."""
 
 
 @conversion(ThincRagged, Ragged, shares=True)

@@ -1,4 +1,4 @@
-"""What encodings ask of PyTorch, see `registry.service`."""
+"""Functions of PyTorch that encodings ask for, see `registry.service`."""
 
 from .items import torch_function as torch_function
 from .nested import from_njt as from_njt
