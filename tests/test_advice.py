@@ -68,6 +68,10 @@ FOLLOWED = {
         lambda: x @ x,
         lambda: [sf.reduce_sum(x * x), sf.map_sequences(len, x)],
     ),
+    "take x.sequences(), whose elements are arrays, or sf.join_batches(list)": (
+        lambda: sf.with_list(lambda a: [2 * one for one in a])(x),
+        lambda: [sf.with_list(lambda a: [2 * one for one in a.sequences()])(x), sf.join_batches(list(x))],
+    ),
     "x.sequences() has the arrays of a batch": (
         lambda: sf.List([x[0], x[1]]),
         lambda: sf.List(list(x.sequences())),
