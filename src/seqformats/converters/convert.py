@@ -19,10 +19,10 @@ from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, map_columns
+from ..later import import_now
 from ..launch.kernel import planning
 from ..limits import check_finite
 from ..registry import direct, entrances, let_in
-from .columns import source_options
 from .layouts import MOVES, is_already
 from .library import bring
 
@@ -267,7 +267,7 @@ def _tree(x: object, To: type, copy: bool, options: Options) -> Any:
     check_target(To)
     tree = columns_of(x)
     check_batches(tree, "convert needs")
-    each = source_options(tree, To, options)
+    each = import_now(".columns", __package__).source_options(tree, To, options)
 
     def convert_column(column: Given, k: int) -> Any:
         if is_array(column):

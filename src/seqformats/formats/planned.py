@@ -55,6 +55,16 @@ def is_on_gpu(x: Any) -> bool:
     return x._planned and type(x.data) is not np.ndarray and library_of(x.data).kind(x.data) == "cuda"
 
 
+def rows_on_gpu(x: Any) -> tuple[Array, ...]:
+    """The arrays of a `List` that have rows, or its first one, where calls may have plans; else none."""
+    items: tuple[Array, ...] = x.items
+    if not 0 < len(items) <= MOST_ITEMS or library_of(items[0]).kind(items[0]) != "cuda":
+        return ()
+    if not all(item.shape for item in items):  # changed since they were checked
+        return ()
+    return tuple([item for item in items if item.shape[0]]) or items[:1]
+
+
 def follow(x: Any, key: object) -> Any:
     """Follow the plan of a call on the items of `x` alone, which `by_plan` has made with this key.
 

@@ -13,7 +13,7 @@ from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
-from .planned import MOST_ITEMS, by_plan, by_plan_of, is_on_gpu
+from .planned import by_plan, by_plan_of, is_on_gpu, rows_on_gpu
 from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -103,8 +103,8 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         data = by_plan(given, (given.data,), (kind, form, fill), _moved_of, given, target, form, fill)
         moved: E = target._freeze(data, given._structure, *form)
         return moved
-    if is_planned and not target.keeps_levels and not given._in_one_array and 0 < len(given.items) <= MOST_ITEMS:
-        items = tuple([item for item in given.items if item.shape[0]]) or given.items[:1]
+    items = rows_on_gpu(given) if is_planned and not target.keeps_levels and not given._in_one_array else ()
+    if items:
         key = (kind, form, fill), given.__class__, given._dtype, given._shape, items[0].__class__
         data = by_plan_of(given._structure, items, key, _moved_of, given, target, form, fill)
         return cast(E, target._freeze(data, given._structure, *form))
