@@ -222,10 +222,10 @@ def _put(values: Array, there: Array) -> Array:
 
 
 def _in_order(starts: Array, stops: Array, content: Content) -> tuple[Array, Content]:
-    """Lists one after the other: a part of the content where they lie so, else a copy in their order."""
+    """Offsets and content of lists one after the other: a part of the content if they lie so there, else a copy."""
     ak = import_extra("awkward", "awkward")
     lengths = stops[: starts.size] - starts
-    full = lengths > 0
+    full = lengths > 0  # an empty list may begin anywhere
     if lengths.size and (lengths.min() < 0 or starts[full].min(initial=0) < 0):
         raise BROKEN("the array is not valid: a list ends before it begins, or begins before 0")
     offsets = np.zeros(lengths.size + 1, np.int64)

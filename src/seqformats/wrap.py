@@ -235,8 +235,9 @@ def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped
 def with_array(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None) -> Any:
     """Wrap `fn`, which takes the rows alone and returns as many, so that it can be called with any encoding.
 
-    The rows are an array ``(rows, *item)`` without padding, in the caller's order, but of a `Packed` that is the only
-    batch in its own.  A plain array is passed as it is.  Parameters, result and errors are those of `with_padded`.
+    The rows are an array ``(rows, *item)`` without padding, in the caller's order; those of a `Packed` that is the only
+    batch are in its order.  A plain array is passed as it is.  Parameters, result and errors are those of
+    `with_padded`.
 
     See Also
     --------

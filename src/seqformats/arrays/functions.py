@@ -54,6 +54,10 @@ class Operation(Function):
 
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> Any:
+        """The gradients of all arguments: None for `library` and `call`, and for a tensor that needs none.
+
+        In the place of a gradient the call gets the result itself where that can have no gradient.
+        """
         library, call = ctx.library, ctx.call
         given: Sequence[Tensor] = gradients
         if not all(map(_as_it_is, gradients)):
@@ -64,7 +68,7 @@ class Operation(Function):
                 given[k] = t
         needed = ctx.needs_input_grad
         saved: Sequence[Tensor] = ()
-        if call.twice:  # looking at them shows whether they, or the results, have been changed
+        if call.twice:  # PyTorch raises its error here if one of them, or of the results, has been changed in place
             saved = ctx.saved_tensors[: len(needed) - 2]
             if not torch.is_grad_enabled():
                 saved = ()
@@ -75,7 +79,7 @@ class Operation(Function):
 
 
 def _as_it_is(x: Tensor) -> bool:
-    """Tell whether a kernel can read this gradient."""
+    """Tell whether a kernel can read this gradient as it is."""
     try:
         return x.is_contiguous() and not x.is_neg() and not x.is_conj() and (x.data_ptr() != 0 or x.numel() == 0)
     except RuntimeError:  # sparse, or without memory
@@ -84,7 +88,7 @@ def _as_it_is(x: Tensor) -> bool:
 
 def _readable(library: Torch, x: Tensor, what: str) -> Tensor:
     """Make a tensor of the same numbers that a kernel can read."""
-    if x.layout is torch.strided and x._is_zerotensor():  # zeros without memory, for which autograd knows no other word
+    if x.layout is torch.strided and x._is_zerotensor():  # zeros without memory; no public name tells them
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return library.adopt(x, what)
 

@@ -321,6 +321,7 @@ class Torch(Library):
         )
 
     def products(self, ones: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
+        """The products ``x @ y.T`` of matrices pair by pair, one flat tensor after the other."""
         if self.wants_grad((ones[0], others[0])):
             return super().products(ones, others)
         like, mm = ones[0], self.torch.mm

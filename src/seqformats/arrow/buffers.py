@@ -149,7 +149,7 @@ def single_bytes(array: Column) -> Column:
 
 
 def storage_of(array: Column) -> Column:
-    """Give the array that an extension type lies over; a tensor's with all its axes."""
+    """Return the array in which an extension type keeps its data; of fixed-shape tensors as lists, a level an axis."""
     storage = array.storage
     if array.type.extension_name != "arrow.fixed_shape_tensor":
         return storage
@@ -170,7 +170,7 @@ def storage_of(array: Column) -> Column:
 
 
 def _check_fixed(array: Column) -> None:
-    """StructureError where lists of one size have not the items that they need."""
+    """StructureError where a fixed-size list array is shorter than its lists need."""
     need = (array.offset + len(array)) * array.type.list_size
     if need > len(array.values):
         raise BROKEN(f"{need} items are needed, but there are {len(array.values)}")

@@ -134,11 +134,12 @@ class Plan:
         addend: float | Array = 0.0,
         divisor: float | None = None,
     ) -> None:
-        """The log-probability of ``tokens[i]`` behind ``rows[i]`` is increased, and then multiplied (divided above 0).
+        """Change the log-probability of ``tokens[i]`` behind ``rows[i]``: add `addend`, then scale the sum.
 
-        It is divided by `divisor`, or where there is none by `factor`.  All increases of a token come before all
-        factors, whatever was said first, and -inf stays what it is.  A token for which there is no score is passed
-        over.  `addend` is below +inf, `divisor` above 0 and finite, and so is `factor`, or beside a `divisor` finite.
+        A sum below 0 is multiplied by `factor`; one above 0 is divided by `divisor`, or by `factor` without one.  All
+        addends of a token come before all factors, in whatever order they are given, and -inf stays -inf.  A token
+        outside of the scores is left out.  `addend` must be below +inf; `divisor` must be above 0 and finite, as
+        `factor` must be, which beside a `divisor` need only be finite.
         """
         rows, tokens = _numbers(rows, "rows"), _numbers(tokens, "tokens")
         if rows.shape != tokens.shape:

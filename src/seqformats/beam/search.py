@@ -152,7 +152,7 @@ class Search:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def advance(self, found: Candidates | Query) -> int:
-        """Let the rule decide; the number of a bad row, by which nothing has changed, or -1 for none.
+        """Let the rule decide.  Returns the number of a row that holds NaN or +inf, and then changes nothing, or -1.
 
         Of a `Query`, on the host, the candidates are chosen in the same call of a kernel.
         """
@@ -164,6 +164,7 @@ class Search:
         return self._advance(advance(found, before.rows, new, self.beams, self.finished, tree, self._terms, t), new)
 
     def _at_once(self, query: Query) -> int:
+        """Choose candidates and go on with them in one call of a kernel, on the host; returns what `advance` does."""
         before, (rows, width) = self.live, query.x.shape
         lists, blocks = candidates.work(query, self.wanted, self._work)
         self._work = lists, blocks

@@ -264,7 +264,10 @@ def with_words(speech: Speech, words: Sequence[str], known: Array) -> Speech:
 
 
 def with_hot_words(speech: Speech, hot_words: Iterable[str]) -> Speech:
-    """Add to a model a tree of hot words."""
+    """Return a `Speech` with a tree of hot words beside what it has.
+
+    For each node of the tree it keeps the length of the shortest word below it, and whether a word ends there.
+    """
     words = sorted({word for word in hot_words if word})
     trie, steps, ends = _tree(words)
     shortest = np.full(trie.tokens.size, np.iinfo(np.int64).max)
@@ -279,7 +282,7 @@ def with_hot_words(speech: Speech, hot_words: Iterable[str]) -> Speech:
 
 
 def _tree(words: Sequence[str]) -> tuple[Trie, list[tuple[Array, Array]], Array]:
-    """Words as a tree of letters; for each letter which words have it, and their nodes; and where each word ends."""
+    """A tree of letters of words; for each place in a word, the words that go so far and their nodes; their ends."""
     letters, lengths = letters_of(words)
     sequences = Ragged(letters, lengths)
     trie = Trie(sequences)

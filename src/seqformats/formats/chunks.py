@@ -179,7 +179,7 @@ class Chunks(_Cut[Data]):
 
     @classmethod
     def _of(cls, data: Shaped, origin: Origin) -> Self:
-        """`Chunks` that need no check."""
+        """Make `Chunks` of fields that have been checked."""
         x: Self = core.filled(
             cls,
             data=data,

@@ -302,7 +302,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         raise NotImplementedError
 
     def _look(self) -> Library:
-        """The library of data, after a look at whether that is still what was validated."""
+        """Return the library of data; StructureError if the data was changed since it was validated."""
         data: Any = self.data
         if type(data) is np.ndarray:
             library: Library = NUMPY

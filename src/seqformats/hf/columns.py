@@ -232,7 +232,11 @@ def _size(rows: Iterable[Any]) -> list[Any]:
 
 
 def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = None) -> Ragged[Array]:
-    """Make items int64, which integers become; TypeError for others, and for items of another shape."""
+    """Return a column of integers or bools as int64.
+
+    TypeError for another dtype unless the column is empty; StructureError for numbers that do not fit, and where items
+    are not of the shape `item`.
+    """
     data = x.data
     if item is not None and x.item_shape != item:
         raise COLUMNS(f"column {name!r} must hold one sequence a row, items of shape {item}, not {x.item_shape}")

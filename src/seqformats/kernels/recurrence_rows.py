@@ -3,11 +3,11 @@
 ``x`` and ``out`` hold the sequences in one layout, see `Layout`; ``marks`` and ``ends``, a byte an item, lie in the
 same or are empty.  Items with a mark of 0 are no steps: the state stands still there, ``x`` and the decay do not
 matter, and the state is written, or 0 where `blank` is 1.  Behind an item whose byte in ``ends`` is not 0 the state is
-zero again.
+zero again.  `exclusive` writes the state before each item instead, a step or not.
 
 The decay for column k of the item in row r of sequence i is ``decay[r * by_row + k * by_column + i * by_sequence]``.
 ``initial (n * width,)``, or empty for zeros, and ``final (n * width,)`` are the states before and after all items,
-float64 as every state.  `back` is 1 for the way from the end; `exclusive` writes the state before each item.
+float64 as every state.  `back` is 1 for the way from the end.
 
 A sequence is cut into chunks of `chunk` rows, counted from its first row.  Within a chunk the state goes row by row.
 Behind it the state is ``product * state + alone``: the state before the chunk, the product of its decays, and what the
@@ -353,8 +353,8 @@ def cuda(
                     if is_step:
                         y = times(p.number_in(final, decay[own + row * by_row]), y) + p.number_in(final, x[place])
                     if exclusive == 0:
-                        written = y
-                    out[place] = p.item_in(out, p.zero_in(final) if blank != 0 and not is_step else written)
+                        written = p.zero_in(final) if blank != 0 and not is_step else y
+                    out[place] = p.item_in(out, written)
                     if ends.size != 0 and ends[row] != 0:
                         y = p.zero_in(final)
                 if is_there and mine + 1 == chunks:

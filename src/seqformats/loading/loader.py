@@ -283,7 +283,10 @@ _NAMES = {"world": "ranks", "workers": "workers"}
 
 
 def _worker(workers: str) -> tuple[int, int]:
-    """The number of this worker, and how many divide the batches; ConversionError where nobody has said so."""
+    """The number of this worker, and how many workers divide the batches.
+
+    ConversionError for one of several workers where `workers` is "raise", since each would give all batches.
+    """
     data: Any = sys.modules.get("torch.utils.data")  # without it no process is a worker
     info = None if data is None or workers == "each" else data.get_worker_info()
     if info is None or info.num_workers == 1:

@@ -36,11 +36,12 @@ class BucketSampler:
     max_sequences : int, optional
         The most samples of a batch.
     pool : int, optional
-        About how many batches are made of one pool of samples, which are drawn at random and sorted by length.  More
-        mean less padding, fewer more chance in who comes together; None sorts all of them.
+        About how many batches are made of one pool of samples, which are drawn at random and sorted by length.  A
+        larger pool means less padding; in a smaller one, chance decides more which samples come together.  None is one
+        pool of all samples.
     shuffle : bool
-        True for another order in each epoch.  Else the batches are the same in all, in pools of the order given, each
-        with its longest samples first.
+        True for another order in each epoch.  Else all epochs have the same batches: pools follow the order given, and
+        each pool begins with its longest samples.
     seed : int
         What the order begins with; the same on all ranks.
     drop : bool
@@ -52,7 +53,7 @@ class BucketSampler:
         A sample over `max_items` is an error, is left out, or is a batch of its own.
     cost : optional
         What a sample costs, as `seqformats.balance` has it.  The batches that the ranks take in one step then cost
-        alike: each its costliest sample times the number of its samples.
+        alike.  A batch costs as much as its costliest sample times the number of its samples.
     max_cost : float, optional
         The most that a batch costs, as `seqformats.buckets` has it; a sample over it is too long.
 
@@ -61,7 +62,7 @@ class BucketSampler:
     TypeError
         If an argument has the wrong type.
     StructureError
-        For a sample over `max_items`, which it names.
+        For a sample over `max_items` or `max_cost`; the message names the sample.
     ConversionError
         For impossible options.
 
@@ -131,12 +132,13 @@ class BucketSampler:
         self._costs = costs_of_widths(self._lengths, self._options["multiple_of"], cost) if priced else None
         self._alike = cost is not None
         limit, step = self._options["max_items"], self._options["multiple_of"]
+        # An error comes now, not in the first epoch.
         fitting(self._lengths, limit, step, too_long, self._costs, self._options.get("max_cost", np.inf))
         self._shuffle, self._seed, self._drop = bool(shuffle), key_of(seed), bool(drop)
         self._rank, self._world = _share(rank, world)
         self._epoch = 0
         self._planned: tuple[int, Array, Array] | None = None  # the epoch, the positions, and where batches begin
-        self._state = (0, 0)  # the epoch, and the batches of this rank that have been given in it
+        self._state = (0, 0)  # the epoch, and how many batches this rank has had of it
         self._resume = 0
         self._sent = _Sent()
         self._asked = False  # has a loader just asked the iterator for its state?

@@ -57,7 +57,7 @@ def levels_of(machine: str) -> tuple[str, ...]:
 
 @functools.cache
 def level() -> str:
-    """The best level that this CPU has; "" where no code is shipped for it."""
+    """The best level of `LEVELS` that this CPU has; "" for a CPU or a 32-bit Python for which no code is shipped."""
     names = levels_of(platform.machine())
     if names and not names[0].startswith("x86"):
         return names[0]

@@ -269,11 +269,11 @@ def _type_of_list(x: List[Any]) -> BatchType:
 
 
 def _type_of_data(x: Encoding[Any], data: Any) -> Kind:
-    """The type of the data, or of one array of several; TypeError where there is none."""
+    """The type of the data, or of one array of several; TypeError for data that a compiled function cannot take."""
     try:
         library = x._look()
     except StructureError as error:
-        raise KIND(str(error)) from None  # Numba would take it for an answer
+        raise KIND(str(error)) from None  # Numba takes a ValueError for any Python object
     if library.kind(data) != "cpu":
         raise LIBRARY(
             f"a compiled function takes data on the host, but this {type(x).__name__} is on {x.device}; "

@@ -192,7 +192,10 @@ def _cap(softcap: object) -> float:
 
 
 def _with_dropout(choices: Choices, own: Given, dropout: object, seed: object) -> Choices:
-    """The options with dropout."""
+    """The options with dropout, as they are for a probability of 0.
+
+    ConversionError without a seed; StructureError for a sequence of more items than random numbers are drawn for.
+    """
     part = share(dropout, "dropout")
     key = 0 if seed is None else key_of(seed)
     if not part:

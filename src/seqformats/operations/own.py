@@ -65,9 +65,10 @@ def kernel(
     Returns
     -------
     function
-        ``run(batch, *args)``, of what takes rows ``run(rows, like, *args)``, where `like` is a batch that has the
-        sequences.  The batch is any encoding, a list of arrays or nested lists.  Items come back laid out like it, and
-        in its kind; rows as an array ``(n, *item)``, of a `LoD` with more levels as a `LoD` without its innermost.
+        ``run(batch, *args)``; a function that takes rows becomes ``run(rows, like, *args)``, where `like` is a batch
+        with the sequences.  The batch is any encoding, a list of arrays or nested lists.  Items come back laid out like
+        it, and in its kind; rows as an array ``(n, *item)``, of a `LoD` with more levels as a `LoD` without its
+        innermost.
         Each of the `args` is an array of numbers, on the host or beside the batch, or a number: ints come as int64,
         floats as float64.
 
@@ -166,7 +167,7 @@ class _Own:
         return self.gather(operand(x), args)
 
     def gather(self, batch: Operand, args: tuple[Any, ...]) -> Any:
-        """Gather items."""
+        """Run the function from items: to one row a sequence, or to items that lie as they do."""
         given = batch.own
         x = in_one_array(given)
         library = library_of(x.data)

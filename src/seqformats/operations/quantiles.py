@@ -87,9 +87,10 @@ class _Quantiles:
         return values, lambda dy: linear(place, gather, dy)
 
     def selected(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
-        """The values ``(n, *levels, *item)``, and if `needed` the places of the items that they are made of.
+        """The values ``(n, *levels, *item)``, in the dtype of the result if `finish`, else in that of the kernel.
 
-        Third the shares ``(n * q,)`` of the second of the two items, if `needed`.
+        If `needed`, also the places of the two items between which each value lies, and the share ``(n * levels,)`` of
+        the second one in it.
         """
         name = name_of(given)
         made, result = in_floats(name, "a quantile")
@@ -102,7 +103,7 @@ class _Quantiles:
         data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
         out = library.empty((n, *self.levels.shape, *item), dtype, data)
         places: Array = _NONE
-        shares = out  # where nobody asks for them: to be had, not written
+        shares = out  # an array that the kernel takes, and does not write unless they are needed
         if needed:
             places = library.empty((n, count, 2, *item), library.dtype("int64"), data)
             shares = library.empty((n * count,), dtype, data)

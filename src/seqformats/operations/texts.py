@@ -90,7 +90,7 @@ def to_text(x: Batch) -> Any:
     Returns
     -------
     list of str
-        Of a `LoD` with more levels lists of these, one in the other.
+        For a `LoD` of several levels, lists of lists of texts, as deep as its levels.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def to_text(x: Batch) -> Any:
 
 
 def _decode(rows: bytes, offsets: list[int]) -> list[Any]:
-    """Texts of UTF-8; ConversionError for what is none."""
+    """Decode bytes as UTF-8, text by text; ConversionError for bytes that are no UTF-8."""
     try:
         return [rows[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(offsets)]
     except UnicodeDecodeError as error:

@@ -127,7 +127,10 @@ def _compare(
     level: object,
     limit: object,
 ) -> Call[Any]:
-    """The call that compares two policies, by advantages or, for None, by themselves."""
+    """The call that compares two policies: their loss with advantages, or for None their ratios.
+
+    `advantages` are one number a sequence, an array, or one a step, a batch.
+    """
     found = to_be_summed(operand(logp))
     own = of_numbers(found.own, "logp")
     constant("old", old)
