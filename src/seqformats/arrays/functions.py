@@ -68,7 +68,7 @@ class Operation(Function):
                 given[k] = t
         needed = ctx.needs_input_grad
         saved: Sequence[Tensor] = ()
-        if call.twice:  # PyTorch raises its error here if one of them, or of the results, has been changed in place
+        if call.twice:  # the gradient depends on these; PyTorch raises here if one of them was changed in place
             saved = ctx.saved_tensors[: len(needed) - 2]
             if not torch.is_grad_enabled():
                 saved = ()
@@ -87,7 +87,7 @@ def _as_it_is(x: Tensor) -> bool:
 
 
 def _readable(library: Torch, x: Tensor, what: str) -> Tensor:
-    """Make a tensor of the same numbers that a kernel can read."""
+    """Make a tensor of the same numbers that a kernel can read; TypeError for a sparse one."""
     if x.layout is torch.strided and x._is_zerotensor():  # zeros without memory; no public name tells them
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return library.adopt(x, what)

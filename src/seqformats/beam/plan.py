@@ -136,8 +136,8 @@ class Plan:
     ) -> None:
         """Change the log-probability of ``tokens[i]`` behind ``rows[i]``: add `addend`, then scale the sum.
 
-        A sum below 0 is multiplied by `factor`; one above 0 is divided by `divisor`, or by `factor` without one.  All
-        addends of a token come before all factors, in whatever order they are given, and -inf stays -inf.  A token
+        A sum of at most 0 is multiplied by `factor`; one above 0 is divided by `divisor`, or by `factor` without one.
+        All addends of a token come before all factors, in whatever order they are given, and -inf stays -inf.  A token
         outside of the scores is left out.  `addend` must be below +inf; `divisor` must be above 0 and finite, as
         `factor` must be, which beside a `divisor` need only be finite.
         """
