@@ -189,7 +189,7 @@ def test_indexing(batch, data):
 
 @given(batches(), st.sampled_from(["add", "mul", "truediv", "lt", "neg"]), st.sampled_from(KINDS))
 def test_functions_of_items(batch, name, kind):
-    """Of numbers, arrays and batches, and of what does not go beside a batch."""
+    """Functions of items take fast paths with numbers, arrays and batches, and none with what does not fit."""
     data, lengths, x = batch
     y, operate = sf.convert(x, kind), getattr(operator, name)
     row, other = np.ones(x.item_shape), sf.convert(sf.Ragged(data[::-1].copy(), lengths), kind)

@@ -56,9 +56,9 @@ _SMOOTH = frozenset(("add", "and", "clamp", "clamp_max", "clamp_min", "eq", "ge"
 _SMOOTH |= {"maximum", "minimum", "ne", "neg", "or", "pos", "relu", "sub", "where", "xor"}
 """Names of functions that fail for no numbers, and whose slopes are finite whatever padding holds."""
 _BY_NUMBER = frozenset(("floordiv", "mod", "truediv"))
-"""Those that are smooth beside a finite number that is not 0, which stands on the right."""
+"""Functions that are smooth beside a finite number that is not 0, which stands on the right."""
 _SAFE = frozenset(("abs", "mul"))
-"""Those that fail for no whole numbers."""
+"""Functions that fail for no whole numbers."""
 _REAL = frozenset((bool, int, float))
 _ROOTS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("abs", "atan", "erf", "expm1", "gelu", "log1p", "round", "silu", "sin"), (0,)),

@@ -31,7 +31,7 @@ from .outside import functions_of, leave_alone  # noqa: E402
 OPERATORS = {"_unary", "_binary", "_comparison"}
 """What makes the methods of operators, which call `map_one` and `map_two`."""
 LEFT = ("__len__", *batches.ATTRIBUTES)
-"""What the compiler may follow."""
+"""Names of methods and properties that the compiler may follow."""
 
 
 def with_pullback(found: tuple[Any, Any]) -> tuple[Any, Any]:
