@@ -100,9 +100,9 @@ def ctc_loss(
 
     Half precision is calculated in float32.  Sums over paths are float64, so long sequences are as precise as short
     ones, and a loss depends on its own sequence alone, bit for bit.  Where a long label contradicts its frames, so
-    that its paths have less than 1e-200 of all that go over a frame, the sums are of logarithms, which takes 30 to 50
-    times as long, about as long as in PyTorch.  Each thread keeps 16 bytes for each frame and target of the sequence
-    that it works on; on a GPU, where a sequence is the work of a block, all are kept.
+    that its paths have less than 1e-200 of all that go over a frame, sums have an exponent each, which takes about five
+    times as long.  Each thread keeps 16 bytes for each frame and target of the sequence that it works on, 32 where sums
+    have exponents; on a GPU, where a sequence is the work of a block, all are kept.
 
     Labels, and frames of `List`, are copied to the host or into one array.  The gradient has no gradient.
 

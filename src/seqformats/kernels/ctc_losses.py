@@ -18,11 +18,12 @@ by a power of two, which rounds nothing (L. R. Rabiner (1989), "A Tutorial on Hi
 the frame before says which, so that none waits for its own.  Only the places are visited from which and to which a path
 leads.  What falls below 1e-308 of all places together is lost.  That matters only where the sum over all places of the
 probabilities before and behind a frame, d, is small: what is lost at that frame is below the number of places times
-1e-308 / d.  If a d is below 1e-200, the sequence is done again with a *tilt*: place k is weighted by z**k before a
-frame, and by z**-k behind it, with a power of two z for which sums before a frame move along the label as fast as paths
-to its end must (`tilt_of`).  Without it they run ahead or stay behind where frames tell little, as at the begin of
-training, and the paths that matter are a small part of them.  If a d is still below 1e-200, the sequence is done again
-with logarithms, as on CUDA, where the threads of a block share the places of a sequence.
+1e-308 / d.  If a d is below 1e-200, the sequence is done again with sums
+that have an exponent each (`scaled_paths`), of which nothing is lost, and which take about five times as long.  That is
+so where frames tell little, as at the begin of training, or where a label contradicts them: sums before a frame run
+ahead of the paths to the end of a long label, or stay behind, and the paths that matter are a small part of them.
+
+On CUDA the threads of a block share the places of a sequence, and add logarithms.
 """
 
 import math
@@ -48,7 +49,8 @@ from .parts import (
 from .parts import exp as exponential
 from .parts.columns import frame_powers
 from .parts.names import gpu, ln, natural
-from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, tilt_of, track_of
+from .parts.paths import Track, backward, forward, is_possible, log_of, read_frames, track_of
+from .parts.scaled_paths import scaled_backward, scaled_forward
 
 
 @in_lanes
@@ -159,43 +161,7 @@ def log_total(values: Array, row: int, count: int) -> Any:
 @shared
 def put_loss(goals: LossGoals, out: LossOut, label: int, total: float) -> None:
     """Write the loss of a label whose paths have `total` together."""
-    out.losses[label] = 0.0 if total == -math.inf and goals.zero != 0 else -total * goals.factors[label]
-
-
-@shared
-def by_logs(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, width: int) -> Any:
-    """Log-probability of a label, and its part of the gradient, on the CPU."""
-    values, count, length = room.values, track.number, track.length
-    wide = 2 * count + 2
-    for t in range(length):
-        values[track.logs + t] = -math.log(values[track.shares + t])
-    for k in range(wide):
-        first_log(values, track, k)
-    row = track.rows
-    for t in range(length):
-        frame = (track.row + along(at, t)) * width
-        new = row + wide if goals.gradient != 0 or t & 1 == 0 else row - wide
-        for place in range(2 * count + 1):
-            log_forward(x, goals, room, track, frame, t, (row, new, place))
-        row = new
-    total = log_total(values, row, count)
-    if goals.gradient == 0 or not total > -math.inf:
-        return total
-    old, factor = track.back, goals.factors[track.label]
-    for t in range(length - 1, -1, -1):
-        frame = (track.row + along(at, t)) * width
-        new = 2 * track.back + wide - old
-        for place in range(2 * count + 1):
-            log_backward(x, goals, room, track, frame, t, (row, old, new, place), total)
-        blanks = 0.0
-        for k in range(count + 1):
-            blanks += values[row + k]
-        out.grad[frame + goals.blank] -= blanks * factor
-        for k in range(count):
-            out.grad[frame + goals.targets[track.first + k]] -= values[row + count + 2 + k] * factor
-        row -= wide
-        old = new
-    return total
+    out.losses[label] = 0.0 if total == -math.inf and goals.zero != 0 else 0.0 - total * goals.factors[label]
 
 
 # --- drivers ----------------------------------------------------------------------------------------------------------
@@ -213,22 +179,22 @@ def fill_frames(out: LossOut, at: Layout, u: int, value: float, width: int) -> N
 
 @shared
 def by_powers(
-    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, how: Any, width: int
+    x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, ready: bool, width: int
 ) -> Any:
-    """Log-probability of a label, its part of the gradient, and whether that is right.
+    """Find the log-probability of a label and its part of the gradient, and whether they are right."""
+    total, least, lost = forward(x, goals, out, room, at, track, width, ready)
+    if goals.gradient == 0 or not total > -math.inf:
+        return total, not lost
+    return total, backward(x, goals, out, room, at, track, width, (least, ready))
 
-    ``how`` says whether powers are ready, and the exponent of the tilt.
-    """
-    (ready, tilt), kept = how, goals.gradient
-    total, least, lost = forward(x, goals, out, room, at, track, width, (kept, ready, tilt))
-    if not total > -math.inf:
-        return total, False
-    if kept == 0:
-        if not lost:
-            return total, True
-        # To look from the end how much that matters.
-        total, least, lost = forward(x, goals, out, room, at, track, width, (1, ready, tilt))
-    return total, backward(x, goals, out, room, at, track, width, (least, ready, tilt))
+
+@shared
+def by_scaled(x: Array, goals: LossGoals, out: LossOut, room: LossRoom, at: Layout, track: Track, width: int) -> Any:
+    """Find the same with sums that have an exponent, always right."""
+    total, exponent = scaled_forward(x, goals, room, at, track, width)
+    if goals.gradient != 0 and total > -math.inf:
+        scaled_backward(x, goals, out, room, at, track, width, exponent)
+    return total
 
 
 @shared
@@ -259,20 +225,19 @@ def of_sequence(
             if is_possible(goals, track_of(goals, at, u, b, label)):
                 put_loss(goals, out, label, math.nan)
         return
-    attempt = 0  # with sums of probabilities; with a tilt; with logarithms
+    plain = True
     label, factor = first, 0.0
     while label < last:
         track = track_of(goals, at, u, b, label)
         label += 1
         if is_possible(goals, track):
             right = True
-            if attempt == 2:
-                total = by_logs(x, goals, out, room, at, track, width)
+            if plain:
+                total, right = by_powers(x, goals, out, room, at, track, ready, width)
             else:
-                tilt = tilt_of(x, goals, at, track, width) if attempt == 1 else 0
-                total, right = by_powers(x, goals, out, room, at, track, (ready, tilt), width)
+                total = by_scaled(x, goals, out, room, at, track, width)
             if not right:  # what has been subtracted belongs to several labels: all of them once more
-                attempt, ready = attempt + 1, False
+                plain = ready = False
                 label, factor = first, 0.0
                 if goals.gradient != 0:
                     fill_frames(out, at, u, 0.0, width)

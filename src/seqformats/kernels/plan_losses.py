@@ -63,8 +63,10 @@ def cpu(
             size = (goals.cum[label + 1] - goals.cum[label] + 8) & -8
             largest = max(largest, size)
             sizes += size
-        # see `Track`: numbers of frames, of tokens, both sides of a frame, and a row of places behind each frame
-        need = (length + 1) * (2 * largest + 8) + 3 * length + 6 * largest + 40
+        # see `Track`: numbers of frames, of tokens, both sides of a frame, and a row of places behind each frame;
+        # on the CPU with exponents, which few sequences touch
+        rows = (length + 1) * (2 * largest + 8)
+        need = (rows if few < 0 else 2 * rows) + 3 * length + 6 * largest + 40
         room, powers = max(room, room_before + need), max(powers, powers_before + largest + 8)
         done += (length + 1) * (sizes + width // 4 + 8)
     goals.begins[unit + 1] = n

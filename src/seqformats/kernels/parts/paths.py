@@ -23,6 +23,8 @@ from .vectors import exp, largest, maximum, powers_of_any
 TINY = 1.7e-38
 """Powers of -87 are a little less, and float32 rounds what is below."""
 
+LN_2 = 0.6931471805599453
+
 
 class Track(NamedTuple):
     """A label, the frames of its sequence, and its places in `LossRoom.values`.
@@ -245,41 +247,15 @@ def gather(
     return np.float64(blank), small and is_rounded(x, goals, track, frame, top, (begin, end))
 
 
-@shared
-def tilt_of(x: Array, goals: Any, at: Layout, track: Track, width: int) -> Any:
-    """The exponent of two with which a token more has to be weighted, so that sums follow the paths of a label.
-
-    If all frames were alike, with r the probability of a token beside that of the blank, and each token weighted by z,
-    the sums over places would grow by the larger eigenvalue of ((1, z), (r, r + r z)) a frame, and their centre would
-    move by z r / sqrt((1 + r + r z)**2 - 4 r) tokens a frame.  That is to be the speed v of the label, its tokens by
-    its frames, which is a quadratic equation for r z.  Here r is the geometric mean over the frames, with the token
-    that is as far in the label as the frame is in the sequence.
-    """
-    length, count = track.length, track.number
-    logs = 0.0
-    for t in range(length if count != 0 else 0):
-        frame = (track.row + along(at, t)) * width
-        log = np.float64(x[frame + goals.targets[track.first + t * count // length]]) - x[frame + goals.blank]
-        logs += min(max(log, -100.0), 100.0) if log == log else 0.0
-    log = logs / length
-    r = math.exp(log)
-    v = (count / (length + 1.0)) ** 2
-    y = (v * (1 + r) + math.sqrt(v * (v * (1 + r) * (1 + r) + (1 - v) * (1 - r) * (1 - r)))) / (1 - v)
-    if not y > 0:
-        return 0
-    exponent = (math.log(y) - log) / 0.6931471805599453
-    return min(max(math.floor(exponent + 0.5), -60), 60)
-
-
 @in_lanes
 def forward_some(values: Array, powers: Array, places: Any, factors: Any, count: int) -> Any:
     """The places behind a frame of some blanks and tokens, added up; and in which lane one is very small.
 
-    ``factors`` are the scale of the frame, its blank times that, and the tilt.
+    ``factors`` are the scale of the frame, and its blank times that.
     """
-    scale, blank, tilt = factors
+    scale, blank = factors
     old, new, size, skips, powers_at = places
-    token, before = load(values, old, count, values), load(values, old - 1, count, values) * each(values, tilt, count)
+    token, before = load(values, old, count, values), load(values, old - 1, count, values)
     silent = load(values, old + size, count, values)
     power = load(powers, powers_at, count, values) * each(values, scale, count)
     spoken = (token + silent + load(values, skips, count, values) * before) * power
@@ -291,34 +267,64 @@ def forward_some(values: Array, powers: Array, places: Any, factors: Any, count:
 
 
 @shared
-def forward(
-    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[int, bool, int]
-) -> Any:
-    """Log-probability of a label, the least d for which it is right, and whether something may have been lost.
-
-    ``how`` says whether all rows of places are to be there afterwards, whether powers are ready, and the exponent of
-    the tilt.
-    """
-    kept, ready, exponent_a_token = how
-    tilt = power_of(exponent_a_token)
-    values, length, last, size = room.values, track.length, track.number - 1, track.size
-    wide = 2 * size + 8
-    for k in range(wide):
+def begin_forward(goals: Any, values: Array, track: Track) -> None:
+    """Write the places before the first frame, as if a blank had been before, and where tokens can be skipped."""
+    for k in range(2 * track.size + 8):
         values[track.rows + k] = 0.0
-    values[track.rows + 8 + size] = 1.0  # as if a blank had been before
-    for k in range(size + 8):
+    values[track.rows + 8 + track.size] = 1.0
+    for k in range(track.size + 8):
         values[track.skips + k] = 0.0
     for k in range(1, track.number):
         p = track.first + k
         values[track.skips + k] = 1.0 if goals.reach[p] == goals.reach[p - 1] + 1 else 0.0
+
+
+@shared
+def band_forward(goals: Any, track: Track, t: int, begin: int, end: int) -> Any:
+    """Find the targets where a path can be in frame t, from `begin` up to `end`, from those of the frame before."""
+    last = track.number - 1
+    while end <= last and goals.reach[track.first + end] <= t:
+        end += 1
+    left = track.length - 1 - t
+    while begin < last and goals.reach[track.first + last] - goals.reach[track.first + begin] > left:
+        begin += 1
+    return begin, end
+
+
+@shared
+def band_backward(goals: Any, track: Track, t: int, begin: int, end: int) -> Any:
+    """Find the targets of `band_forward` from those of the frame behind."""
+    last, left = track.number - 1, track.length - 1 - t
+    while end > 0 and goals.reach[track.first + end - 1] > t:
+        end -= 1
+    while begin > 0 and goals.reach[track.first + last] - goals.reach[track.first + begin - 1] <= left:
+        begin -= 1
+    return begin, end
+
+
+@shared
+def end_row(values: Array, row: int, size: int, low: int, high: int, value: float) -> None:
+    """Write a value where the next frame may begin to read a row, and where it may end."""
+    values[row + low - 1] = value
+    if high < size:
+        store(values, row + high, each(values, value, 8))
+        store(values, row + size + high, each(values, value, 8))
+
+
+@shared
+def forward(x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, ready: bool) -> Any:
+    """Log-probability of a label, the least d for which it is right, and whether something may have been lost.
+
+    All rows of places are there afterwards where a gradient is wanted; ``ready`` says whether powers are.
+    """
+    values, size = room.values, track.size
+    wide = 2 * size + 8
+    begin_forward(goals, values, track)
     old, begin, end = track.rows, 0, 0
     power = exponent = before = 0
     lost = rounded = False
-    for t in range(length):
-        while end <= last and goals.reach[track.first + end] <= t:
-            end += 1
-        while begin < last and goals.reach[track.first + last] - goals.reach[track.first + begin] > length - 1 - t:
-            begin += 1
+    for t in range(track.length):
+        begin, end = band_forward(goals, track, t, begin, end)
         low = begin & -8
         high = (end + 8) & -8
         frame = (track.row + along(at, t)) * width
@@ -327,18 +333,15 @@ def forward(
         scale = values[track.shares + t] * power_of(-power)
         exponent += power
         blank *= scale
-        new = old + wide if kept != 0 or t & 1 == 0 else old - wide
+        new = old + wide if goals.gradient != 0 or t & 1 == 0 else old - wide
         sums = each(values, 0.0, 8)
         small = sums < sums
         for k in range(low, high, 8):
             places = (old + 8 + k, new + 8 + k, size, track.skips + k, track.powers + k)
-            some, tiny = forward_some(values, room.powers, places, (scale, blank, tilt), 8)
+            some, tiny = forward_some(values, room.powers, places, (scale, blank), 8)
             sums = sums + some
             small = small | tiny
-        values[new + 8 + low - 1] = 0.0  # the next frame may begin to read there
-        if high < size:  # and to end there
-            store(values, new + 8 + high, each(values, 0.0, 8))
-            store(values, new + 8 + size + high, each(values, 0.0, 8))
+        end_row(values, new + 8, size, low, high, 0.0)
         total = fold_add(sums)
         values[track.logs + t] = total
         if not 1e-290 < total < 1e290:
@@ -348,13 +351,12 @@ def forward(
         old = new
     found = values[old + 8 + size + track.number]
     if track.number != 0:
-        found += values[old + 8 + last] * tilt
+        found += values[old + 8 + track.number - 1]
     found *= power_of(-before)
-    exponent += before - exponent_a_token * track.number
-    least = 1e-25 * max(tilt, 1.0) if rounded and x.itemsize == 4 else 1e-200
+    least = 1e-25 if rounded and x.itemsize == 4 else 1e-200
     if not found > least:
         return -math.inf, least, True
-    return math.log(found) + exponent * 0.6931471805599453, least, lost or rounded
+    return math.log(found) + (exponent + before) * LN_2, least, lost or rounded
 
 
 @in_lanes
@@ -364,13 +366,12 @@ def backward_some(values: Array, powers: Array, places: Any, factors: Any, count
     Returns what comes behind the frame, added up, and that times what comes before, of tokens and of blanks.  What
     comes with the frame takes the place of what came with the next one.
     """
-    scale, blank, tilt = factors
+    scale, blank = factors
     now, size, back, skips, mass, powers_at = places
     token, following = load(values, back, count, values), load(values, back + 1, count, values)
     silent = load(values, back + size + 8, count, values)
     skipping = load(values, skips + 1, count, values) * following
-    following = (load(values, back + size + 9, count, values) + skipping) * each(values, tilt, count)
-    silent, token = silent + token, token + following
+    silent, token = silent + token, token + (load(values, back + size + 9, count, values) + skipping)
     both = load(values, now, count, values) * token
     store(values, mass, both)
     store(values, back, token * (load(powers, powers_at, count, values) * each(values, scale, count)))
@@ -400,28 +401,33 @@ def multiply_row(x: Array, begin: int, factor: float, width: int) -> None:
 
 
 @shared
-def backward(
-    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool, int]
-) -> bool:
-    """Subtract the gradient where it is wanted; False where a d is too small, so that the loss is not right.
+def subtract_row(goals: Any, out: Any, room: Any, track: Track, frame: int, band: Any, shares: Any) -> None:
+    """Subtract the gradient of a frame: ``shares`` are the sum of its blanks, and what each sum is multiplied by."""
+    begin, end = band
+    blanks, share = shares
+    out.grad[frame + goals.blank] -= blanks * share
+    for k in range(begin, end):
+        out.grad[frame + goals.targets[track.first + k]] -= room.values[track.mass + k] * share
 
-    ``how`` is the least d, whether powers are ready, which become the softmax in the gradient, and the exponent of the
-    tilt.
+
+@shared
+def backward(
+    x: Array, goals: Any, out: Any, room: Any, at: Layout, track: Track, width: int, how: tuple[float, bool]
+) -> bool:
+    """Subtract the gradient; False where a d is too small, so that the loss is not right.
+
+    ``how`` is the least d, and whether powers are ready, which become the softmax in the gradient.
     """
-    least, ready, exponent_a_token = how
-    tilt = power_of(exponent_a_token)
-    values, length, last, size = room.values, track.length, track.number - 1, track.size
+    least, ready = how
+    values, size = room.values, track.size
     factor = goals.factors[track.label]
     for k in range(2 * size + 16):
         values[track.back + k] = 0.0
     values[track.back + size + 8 + track.number] = 1.0  # as if a blank came
     power = 0
-    begin, end = max(last, 0), track.number  # of the targets where a path can be: from where, and up to where
-    for t in range(length - 1, -1, -1):
-        while end > 0 and goals.reach[track.first + end - 1] > t:
-            end -= 1
-        while begin > 0 and goals.reach[track.first + last] - goals.reach[track.first + begin - 1] <= length - 1 - t:
-            begin -= 1
+    begin, end = max(track.number - 1, 0), track.number
+    for t in range(track.length - 1, -1, -1):
+        begin, end = band_backward(goals, track, t, begin, end)
         frame = (track.row + along(at, t)) * width
         blank, _ = gather(x, goals, out, room, track, frame, t, (begin, end, ready))
         scale = power_of(-power)
@@ -431,7 +437,7 @@ def backward(
         silent = each(values, 0.0, 8)
         for k in range(begin & -8, (end + 8) & -8, 8):
             places = (now + k, size, track.back + k, track.skips + k, track.mass + k, track.powers + k)
-            both, tokens, blanks = backward_some(values, room.powers, places, (scale, blank * scale, tilt), 8)
+            both, tokens, blanks = backward_some(values, room.powers, places, (scale, blank * scale), 8)
             sums = sums + both
             spoken = spoken + tokens
             silent = silent + blanks
@@ -442,9 +448,5 @@ def backward(
         power = exponent_of(behind) - power
         if ready:
             multiply_row(out.grad, frame, factor * values[track.shares + t], width)
-        if goals.gradient != 0:
-            share = factor / total
-            out.grad[frame + goals.blank] -= of_blanks * share
-            for k in range(begin, end):
-                out.grad[frame + goals.targets[track.first + k]] -= values[track.mass + k] * share
+        subtract_row(goals, out, room, track, frame, (begin, end), (of_blanks, factor / total))
     return True

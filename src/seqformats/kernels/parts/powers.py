@@ -5,9 +5,44 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from .code import I32, Builder, Item, Value, called, constant_lanes, vector_type
+from .code import I32, I64, Builder, Item, Value, called, constant_lanes, vector_type
 from .lanes import Lanes, log, lowered, root
 from .vectors import LOG2_E, SHIFT, exp
+
+
+def exponents_of(x: Item) -> Any:
+    """The exponents of lanes of positive float64, which bring these to between a half and 1; any of zeros."""
+    return np.frexp(x)[1].astype(x.dtype)
+
+
+def two_to(x: Item) -> Any:
+    """Two to the power of lanes of float64 that are integers; those beyond -1000 and 1000 count as these."""
+    return np.ldexp(1.0, np.clip(x, -1000.0, 1000.0).astype(np.int64))
+
+
+@lowered(exponents_of)
+def _exponents_of_lanes(x: Item) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        like, integers = value.type, vector_type(I64, value.type.count)
+        bits = builder.lshr(builder.bitcast(value, integers), constant_lanes(integers, 52))
+        bits = builder.or_(bits, constant_lanes(integers, (1023 + 52) << 52))  # the low bits of 2**52 are integers
+        return builder.fsub(builder.bitcast(bits, like), constant_lanes(like, 2.0**52 + 1022.0))
+
+    return x(x), code
+
+
+@lowered(two_to)
+def _two_to_lanes(x: Item) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        like, integers = value.type, vector_type(I64, value.type.count)
+        for sign, bound in ((">", -1000.0), ("<", 1000.0)):
+            limit = constant_lanes(like, bound)
+            value = builder.select(builder.fcmp_ordered(sign, value, limit), value, limit)
+        value = builder.fadd(value, constant_lanes(like, 1.5 * 2.0**52 + 1023.0))
+        bits = builder.shl(builder.bitcast(value, integers), constant_lanes(integers, 52))
+        return builder.bitcast(bits, like)
+
+    return x(x), code
 
 
 def _exp_of_vector(builder: Builder, x: Value) -> Any:
