@@ -250,6 +250,17 @@ def test_weights_that_are_no_leaves(kind, alone):
 
 
 @every_cell
+def test_parametrized_weights_are_calculated_once(kind):
+    """A spectral norm learns with each calculation."""
+    module, calls = kind(3, 5), []
+    count = type("Count", (nn.Module,), {"forward": lambda _, w: calls.append(1) or w})()
+    nn.utils.parametrize.register_parametrization(module, "weight_ih_l0", count)
+    calls.clear()
+    rnn(module, BATCH)
+    assert len(calls) == 1
+
+
+@every_cell
 def test_weight_norm_equals_packed(kind):
     module = kind(3, 5).double()
     nn.utils.parametrizations.weight_norm(module, "weight_hh_l0")
@@ -377,6 +388,17 @@ WRONG = [
     (lambda: rnn(nn.LSTM(3, 5), BATCH, torch.zeros(1, 2, 5)), TypeError, r"\(h, c\)"),
     (lambda: rnn(nn.LSTM(3, 5), BATCH, (torch.zeros(1, 2, 5), None)), TypeError, r"\(h, c\)"),
     (lambda: rnn(nn.GRU(3, 5), BATCH, np.zeros((1, 2, 5))), TypeError, "one tensor"),
+    (
+        lambda: rnn(nn.LSTM(3, 5), sf.Ragged(torch.ones(4, 3).long(), [2, 2])),
+        TypeError,
+        r"items .*float32, not torch.int64",
+    ),
+    (lambda: rnn(nn.GRU(3, 5).double(), BATCH), TypeError, r"items .*float64, not torch.float32"),
+    (
+        lambda: rnn(nn.LSTM(3, 5), BATCH, (torch.zeros(1, 2, 5), torch.zeros(1, 2, 5).double())),
+        TypeError,
+        "c must .*64",
+    ),
     (lambda: rnn(nn.GRU(3, 5), BATCH, torch.zeros(1, 2, 5, device="meta")), sf.DeviceError, "meta"),
 ]
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from ..arrays import library_of
 from ..converters.convert import convert, no_encoding
 from ..converters.like import convert_like
-from ..errors import DEVICES, KIND, LIBRARY, SHAPE, quote
+from ..errors import DEVICES, DTYPE, KIND, LIBRARY, SHAPE, quote
 from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
 from .cells import Weights, weights_of, write_out
@@ -58,7 +58,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     Raises
     ------
     TypeError
-        If `module` is none of these, if `x` is no batch of tensors, or if `state` is no tensor, or for `LSTM` no pair.
+        If `module` is none of these, if `x` is no batch of tensors, or if `state` is no tensor, or for `LSTM` no pair;
+        for items or states whose dtype is not that of the weights, except under autocast.
     StructureError
         For items of another width, and a state of another shape.
     DeviceError
@@ -104,6 +105,7 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     if p.item_shape != (module.input_size,):
         raise SHAPE(f"items must have shape ({module.input_size},) as module.input_size says, but have {p.item_shape}")
     states = _states(module, p, state)
+    _check_dtypes(module, p.data, states)
     way = _way(module, p, states)
     order = None
     if way is not _rectangle:
@@ -187,6 +189,18 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
         if s.device != data.device:
             raise DEVICES(f"{name} is on {s.device}, but the items are on {data.device}")
     return given
+
+
+def _check_dtypes(module: Module, data: Tensor, states: Sequence[Tensor]) -> None:
+    """Refuse items and states of another dtype than the weights; autocast brings them to one.
+
+    A parameter is looked at, since a parametrized weight would be calculated once more, and may change by that.
+    """
+    library: Any = library_of(data)
+    weight = next(module.parameters(recurse=False), None)
+    for name, t in (("items", data), *zip(("h", "c"), states, strict=False)):
+        if weight is not None and t.dtype is not weight.dtype and not library.autocasts(data):
+            raise DTYPE(f"{name} must have the dtype of the weights, {weight.dtype}, not {t.dtype}")
 
 
 def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
