@@ -30,12 +30,14 @@ class Bags(NamedTuple):
     mode: int
     weighted: int
     moves: int  # are rows of the result where `to` says?
+    ahead: int  # is the table too large for the cache, so that rows are asked for?
 
 
 @p.in_lanes
 def row_of(x: Array, ids: Integers, wrong: Integers, bags: Bags, place: int, like: Array, count: int) -> Any:
     """Some columns of the row that an id names; the row of the sixteenth id after it is asked for meanwhile."""
-    p.prefetch(x, ids[p.at_most(place + 16, bags.last)] * bags.width + bags.column, count)
+    if bags.ahead != 0:
+        p.prefetch(x, ids[p.at_most(place + 16, bags.last)] * bags.width + bags.column, count)
     row = ids[place]
     if np.uint64(row) >= np.uint64(bags.rows):
         wrong[0] = 1
@@ -44,38 +46,52 @@ def row_of(x: Array, ids: Integers, wrong: Integers, bags: Bags, place: int, lik
 
 
 @p.in_lanes
-def put_sums(given: Any, bags: Bags, count: int) -> None:
-    """Write some columns of the sums of some bags."""
+def put_sums(given: Any, bags: Bags, plain: int, count: int) -> None:
+    """Write some columns of the sums of some bags; where `plain` is 1 the compiler leaves out all other cases."""
     x, weights, ids, out, totals, wrong, blocks, cum, to = given
+    weighted, mode, moves = bags.weighted * (1 - plain), bags.mode * (1 - plain), bags.moves * (1 - plain)
     one = p.unknown(1)
+    end = cum[bags.lo]
     for i in range(bags.lo, bags.hi):
-        first, end = cum[i], cum[i + 1]
+        first, end = end, cum[i + 1]
         length = end - first
-        if bags.mode != 0 and bags.weighted != 0 and totals[i] == 0:
-            end = first
         sums = p.each(totals, 0, count)
-        entry = first
-        while entry < end:
-            stop = p.at_most(entry + 32, end)
-            if bags.weighted != 0:
-                while entry < stop:
-                    sums += row_of(x, ids, wrong, bags, entry, totals, count) * p.each(totals, weights[entry], count)
-                    entry += one
-            else:
-                while entry < stop:
-                    sums += row_of(x, ids, wrong, bags, entry, totals, count)
-                    entry += one
-            if length >= 32 and entry < end:
-                if entry - first == 32:
-                    p.add_block(blocks, sums, True)
-                else:
-                    p.add_block(blocks, sums, False)
+        entry, stop = first, p.at_most(first + 32, end)
+        if weighted == 0:
+            while entry < stop:
+                sums += row_of(x, ids, wrong, bags, entry, totals, count)
+                entry += one
+        else:
+            while entry < stop:
+                sums += row_of(x, ids, wrong, bags, entry, totals, count) * p.each(totals, weights[entry], count)
+                entry += one
+        if length > 32:
+            p.add_block(blocks, sums, True)
+            while entry < end:
                 sums = p.each(totals, 0, count)
-        if length > 32 and first < end:
+                stop = p.at_most(entry + 32, end)
+                while entry < stop:
+                    value = row_of(x, ids, wrong, bags, entry, totals, count)
+                    if weighted != 0:
+                        value = value * p.each(totals, weights[entry], count)
+                    sums += value
+                    entry += one
+                if entry < end:
+                    p.add_block(blocks, sums, False)
             sums = p.rounded(blocks, sums)
-        if bags.mode != 0 and first < end:
-            sums = sums / p.each(totals, totals[i] if bags.weighted != 0 else length, count)
-        p.store_half(out, (to[i] if bags.moves != 0 else i) * bags.width + bags.column, sums)
+        if mode != 0 and length != 0:
+            mass = totals[i] if weighted != 0 else length
+            sums = p.each(totals, 0, count) if mass == 0 else sums / p.each(totals, mass, count)
+        p.store_half(out, (to[i] if moves != 0 else i) * bags.width + bags.column, sums)
+
+
+@p.in_lanes
+def put_columns(given: Any, bags: Bags, count: int) -> None:
+    """Write some columns: of plain sums by code of their own, since bags are short and each has but a few cycles."""
+    if bags.weighted == 0 and bags.mode == 0 and bags.moves == 0:
+        put_sums(given, bags, 1, count)
+    else:
+        put_sums(given, bags, 0, count)
 
 
 @p.shared
@@ -115,6 +131,7 @@ def cpu(
             p.total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
     most = lanes_for(width, width)
     few = lanes_for(width % most, most)
+    ahead = p.at_most(rows * width >> 17, 1)  # a smaller table is likely to be in the cache
     begin = lo
     while begin < hi:
         end = hi if width <= 128 else p.at_most(begin + 4, hi)
@@ -122,19 +139,19 @@ def cpu(
         while k < width:
             count = most if width - k >= most else few
             k = p.at_most(k, width - count)
-            bags = Bags(begin, end, last, k, width, rows, mode, weighted, moves)
+            bags = Bags(begin, end, last, k, width, rows, mode, weighted, moves, ahead)
             if count == 128:
-                put_sums(given, bags, 128)
+                put_columns(given, bags, 128)
             elif count == 64:
-                put_sums(given, bags, 64)
+                put_columns(given, bags, 64)
             elif count == 32:
-                put_sums(given, bags, 32)
+                put_columns(given, bags, 32)
             elif count == 16:
-                put_sums(given, bags, 16)
+                put_columns(given, bags, 16)
             elif count == 4:
-                put_sums(given, bags, 4)
+                put_columns(given, bags, 4)
             else:
-                put_sums(given, bags, 1)
+                put_columns(given, bags, 1)
             k += count
         begin = end
 
