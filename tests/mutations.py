@@ -303,8 +303,11 @@ MUTATIONS = [
 ]
 
 
+BUILT = ("core/fast*.so", "native/shipped/*")  # which git ignores; without them part of the sources never runs
+
+
 def copied(folder):
-    """The files of the project, in a folder of their own."""
+    """The files of the project, and what is built beside the sources, in a folder of their own."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -312,7 +315,8 @@ def copied(folder):
         capture_output=True,
         text=True,
     )
-    for name in filter(None, listed.stdout.split("\0")):
+    built = [str(path.relative_to(ROOT)) for each in BUILT for path in (ROOT / "src/seqformats").glob(each)]
+    for name in [*filter(None, listed.stdout.split("\0")), *built]:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)

@@ -152,6 +152,10 @@ def test_the_extension(monkeypatch):
     assert "C compiler" in check("extension").advice
     monkeypatch.setattr(core, "extension", types.SimpleNamespace(SOURCES="others", __file__="fast.so"))
     assert check("extension").state == "problem"
+    assert "left out by SEQFORMATS_CORE=0" in command(SEQFORMATS_CORE="0").stdout
+    script = "from seqformats import core; print(core.extension)"
+    left_out = {"env": os.environ | {"SEQFORMATS_CORE": "0"}, "check": True, "capture_output": True}
+    assert subprocess.run([sys.executable, "-c", script], **left_out).stdout == b"None\n"
 
 
 def test_old_releases_are_found(monkeypatch):

@@ -29,6 +29,7 @@ _MORE = ("llvmlite", "jax", "pyarrow", "thinc", "transformers", "matplotlib")
 VARIABLES = (
     "SEQFORMATS_CACHE",
     "SEQFORMATS_CACHE_DIR",
+    "SEQFORMATS_CORE",
     "SEQFORMATS_JIT",
     "SEQFORMATS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -277,6 +278,8 @@ def _sizes(folder: Path) -> list[int]:
 def _extension() -> Check:
     """Check the extension, which stands before operations on small batches where it could be built."""
     advice = "install a C compiler, and seqformats again: small batches will be quicker"
+    if core.IS_LEFT_OUT:
+        return Check("extension", NOTE, "left out by SEQFORMATS_CORE=0; Python does what it would do")
     if core.extension is None:
         return Check("extension", NOTE, "not built here; Python does what it would do", advice)
     built = import_now(".core.build", __package__)

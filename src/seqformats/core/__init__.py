@@ -11,23 +11,26 @@ a kernel writes (`structured`), objects without their constructor (`filled`), an
 layout (`lay_out`) and rows that a kernel moves (`over`).
 
 The extension is built where the package is installed from its sources and a C compiler is there (`build`), and is part
-of wheels.  Without it all names here stand for functions that give None, and everything is done in Python.
+of wheels.  Without it, and with ``SEQFORMATS_CORE=0``, all names here stand for functions that give None, and
+everything is done in Python.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import absent
 
 extension: Any = None
-"""The extension; None where there is none, or one of older sources, which is to be built anew."""
+"""The extension; None where there is none, or one of older sources, which is to be built anew, or it is left out."""
+IS_LEFT_OUT = os.environ.get("SEQFORMATS_CORE") == "0"
 with contextlib.suppress(ImportError, SystemError):  # the latter of one for Python with a GIL where there is none
     from . import fast  # type: ignore[attr-defined, unused-ignore]
 
-    if all(hasattr(fast, name) for name in absent.PROVIDES):
+    if not IS_LEFT_OUT and all(hasattr(fast, name) for name in absent.PROVIDES):
         extension = fast
 
 _of: Any = absent if extension is None else extension
