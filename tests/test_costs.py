@@ -264,7 +264,8 @@ def test_python_functions(name):
 @every_call
 def test_copies_of_the_data(name):
     prepare, call, cost = CALLS[name]
-    assert copies(prepare, call) <= cost.copies
+    of_lists = core.extension is None and name in ("lists -> LoD", "TensorArray")  # read array by array in Python
+    assert copies(prepare, call) <= cost.copies + of_lists
 
 
 # Kernels that move bytes are compiled once for all dtypes; those that calculate, once for each dtype.
