@@ -65,6 +65,7 @@ CASES = {
     **{f"{name} {c}": lambda x, c=c, name=name: getattr(operator, name)(c, x)
        for c in (-1.5, 0, 0.5, 2, INF) for name in ("sub", "mul", "truediv", "pow")},
     "clamp": lambda x: torch.clamp(x, 0.2, 0.4),
+    "clamp by names": lambda x: torch.clamp(x, min=0.2, max=0.4),
     "array": lambda x: x * torch.tensor(INF),
     "two, where": lambda x, y: torch.where(x > y, x, 3.0),
 }  # fmt: skip

@@ -216,7 +216,8 @@ def test_other_items(kind):
     days = example(kind, np.arange(5).astype("M8[D]"))
     assert (days - np.datetime64(1, "D")).dtype == (days - days).dtype == "m8[D]"
     y = example(kind)
-    assert np.clip(y, 2, 4).to_nested() == [[2, 2], [], [4, 4, 4]]
+    assert np.clip(y, 2, 4).to_nested() == np.clip(y, a_min=2, a_max=4).to_nested() == [[2, 2], [], [4, 4, 4]]
+    assert np.clip(y, 2, a_max=y).to_nested() == y.to_nested()
     assert np.where(y > 2, y, -1).to_nested() == sf.where(y > 2, y, -1).to_nested()
     assert np.full_like(y, 7).to_nested() == [[7, 7], [], [7, 7, 7]]
     assert np.exp(y, dtype="f4").dtype == y.astype("f4").dtype == np.float32

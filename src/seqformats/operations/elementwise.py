@@ -31,6 +31,8 @@ from .library import astype as astype  # of encodings, too
 Function: TypeAlias = Callable[..., Any]
 _TEXT = ("<U", ">U", "|S")
 """How NumPy's dtypes of text begin."""
+_CHOICES = {*NUMBERS, type(None), str, type}
+"""Types of what stands beside a batch that is no batch and no array, the types of NumPy's dtypes among them."""
 
 
 def elementwise(function: Function, operands: Sequence[Operand]) -> Any:
@@ -80,8 +82,15 @@ def operand_of(x: object) -> Operand:
 
 def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping[str, object]) -> Any:
     """``function(*operands, **options)`` with the batches and arrays among them item by item, as the first batch."""
-    values = [*operands, *options.values()]
+    values = (*operands, *options.values())
     first = next(x for x in values if is_own(x))
+    if first._direct and all(type(x) in _CHOICES or x is first for x in values) and first._look().arithmetic:
+        plain = [first.data if x is first else x for x in values]
+        try:
+            made = function(*plain[: len(operands)], **dict(zip(options, plain[len(operands) :], strict=True)))
+            return first._with_data(made)
+        except (TypeError, RuntimeError) as error:
+            fail(error, function, values)
     if len(operands) > 2 and first is operands[0] and not options:
         found = gaps.calculate(function, first, operands[1:]) if gaps.go_beside(first, operands[1:]) else None
         if found is not None:

@@ -173,9 +173,10 @@ def texts_of(given: object, what: str) -> list[str]:
         return [given]
     if not isinstance(given, LISTS):
         raise KIND(f"{what} must be texts in a list, not {type(given).__name__}")
-    for k, text in enumerate(given):
-        if not isinstance(text, str):
-            raise KIND(f"{what} must be texts, but number {k} is {quote(text)}")
+    if not {str}.issuperset(map(type, given)):
+        for k, text in enumerate(given):
+            if not isinstance(text, str):
+                raise KIND(f"{what} must be texts, but number {k} is {quote(text)}")
     return list(given)
 
 
