@@ -75,6 +75,10 @@ class StandIn(driver.Driver):
         number_at(place).value = int(stream in self.captured)
         return 0
 
+    def MemsetD8Async(self, address, value, size, stream):
+        ctypes.memset(address, value, size)
+        return self.asked("fill", size, stream)
+
     def StreamSynchronize(self, stream):
         return self.asked("wait for stream", stream)
 

@@ -10,7 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from elsewhere import There
+from elsewhere import Elsewhere, There
 from libraries import on_each_library
 from of_ptx import machine
 from stand_in import stand_in
@@ -163,6 +163,29 @@ def test_addresses_of_the_arrays_of_a_list_are_those_of_each_call(monkeypatch, f
             found = sf.convert(there._with([gpu.up(item) for item in x.items]), sf.Masked)
             oracle.assert_layout(gpu.down(found), sf.convert(x, sf.Masked))
         assert followed
+
+
+@pytest.mark.parametrize("name", ["topk", "attention", "gradient of attention", "sort", "concat"])
+def test_several_arrays_have_one_memory_where_a_library_wants_it(monkeypatch, followed, name):
+    """If they are small; zeros are zeros there too, and what a call has given stays as it is in later ones."""
+    call = CALLS.get(name, lambda x: sf.concat([x, x]))
+    monkeypatch.setattr(Elsewhere, "most_in_one", 1 << 16)
+    with machine(monkeypatch) as gpu:
+        taken = []
+        memory = Elsewhere.memory
+        monkeypatch.setattr(Elsewhere, "memory", lambda *args: taken.append(args[2]) or memory(*args))
+        for rows in (5, 9000):
+            there, found = gpu.up(batch((rows - 1, 0, 1), 3)), []
+            for start in range(5):
+                x = batch((rows - 1, 0, 1), 3, start)
+                items = np.sin(np.asarray(x.data))
+                found.append((call(there._with_data(gpu.up(items))), call(x._with_data(items))))
+            for one, other in found:
+                for part, truth in zip(parts(gpu.down(one)), parts(other), strict=True):
+                    np.testing.assert_allclose(part.data, np.asarray(truth.data), rtol=1e-4, atol=1e-6)
+            assert followed
+            assert bool(taken) == (rows < 9000 or name == "topk")  # whose arrays are always few
+            taken.clear()
 
 
 # --- when they are followed, beside a driver that notes what it is asked ---

@@ -200,6 +200,7 @@ class Library:
     numpy_scalars = True  # False where a number of NumPy has no dtype, and one that is a bool is no number at all
     functional = False  # True where operations may have to run as a program of the library; see `connect`
     has_sparse = False  # True where a gradient may be a sparse array
+    most_in_one = 0  # bytes up to which arrays that a call makes on a device have one memory, where many cost the host
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
     # --- what an array is, and where ---
@@ -267,6 +268,19 @@ class Library:
     def maker(self, shape: Shape, dtype: DType) -> Callable[[Array], Array]:
         """`empty` for one shape and dtype, on a device, as a function of `like`."""
         return functools.partial(self.empty, shape, dtype)
+
+    def memory(self, like: Array, size: int) -> tuple[Any, int]:
+        """So many bytes beside `like`, undefined, for several arrays, and their address; see `most_in_one`."""
+        raise NotImplementedError
+
+    def viewer(self, offset: int, shape: Shape, dtype: DType) -> Callable[[Any], Array]:
+        """A C-contiguous array that begins so many bytes behind the begin of such memory, as a function of this."""
+        raise NotImplementedError
+
+    def rows(self, x: Array, begin: int, end: int) -> Array:
+        """``x[begin:end]``, over the same memory."""
+        found: Array = x[begin:end]
+        return found
 
     def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
         """A new array beside `like` of zeros (zero bytes)."""

@@ -28,6 +28,7 @@ class NumbaDevice(Library):
 
     name = "numba"
     arithmetic = False
+    most_in_one = 0 if simulated else 1 << 16
 
     def adopt(self, x: DeviceArray, what: str) -> DeviceArray:
         if x.size == 0 and not simulated and type(x) is not _nothing():
@@ -50,7 +51,25 @@ class NumbaDevice(Library):
         return watch.took(_beside(like, shape, np.dtype(dtype)), zeros=False)
 
     def maker(self, shape: Shape, dtype: DType) -> Callable[[DeviceArray], DeviceArray]:
-        return functools.partial(_beside, shape=shape, dtype=dtype)
+        wanted, size = np.dtype(dtype), size_of(shape) * np.dtype(dtype).itemsize
+        if simulated or not size:
+            return functools.partial(_beside, shape=shape, dtype=dtype)
+        return functools.partial(_take, shape, _strides(shape, wanted), wanted, int(size))
+
+    def memory(self, like: DeviceArray, size: int) -> tuple[Any, int]:
+        memory = like.gpu_data.context.memalloc(size)
+        return memory, int(memory.device_ctypes_pointer.value)
+
+    def viewer(self, offset: int, shape: Shape, dtype: DType) -> Callable[[Any], DeviceArray]:
+        wanted = np.dtype(dtype)
+        end = offset + size_of(shape) * wanted.itemsize
+        return functools.partial(_view, offset, end, shape, _strides(shape, wanted), wanted)
+
+    def rows(self, x: DeviceArray, begin: int, end: int) -> DeviceArray:
+        shape, row = (end - begin, *x.shape[1:]), size_of(x.shape[1:]) * x.dtype.itemsize
+        if simulated or not shape[0] or not row or end > x.shape[0] or not x.is_c_contiguous():
+            return x[begin:end]
+        return _view(begin * row, end * row, shape, x.strides, x.dtype, x.gpu_data)
 
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
         if simulated:
@@ -191,8 +210,14 @@ def _current() -> int:
 
 
 def index_of(x: DeviceArray) -> int:
-    """The number of the device where an array lies."""
-    return 0 if simulated else int(x.gpu_data.context.device.id)
+    """The number of the device where an array lies; Numba takes a while to say, and need not where there is one."""
+    return 0 if simulated or _is_alone() else int(x.gpu_data.context.device.id)
+
+
+@functools.cache
+def _is_alone() -> bool:
+    """Tell whether there is one GPU."""
+    return driver().count() == 1
 
 
 def allocate(shape: Shape, dtype: DType, index: int) -> DeviceArray:
@@ -209,17 +234,25 @@ def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
 
     Where that device is current, Numba need not make it so, which takes it twice as long as to find memory.
     """
-    step = dtype.itemsize
-    if simulated or not step or 0 in shape:
-        return allocate(shape, dtype, index_of(like))
-    context = like.gpu_data.context
-    if driver().current() != context.device.id:
-        return allocate(shape, dtype, context.device.id)
-    strides = []
-    for size in reversed(shape):
-        strides.append(step)
-        step *= int(size)
-    return _plain()(shape, strides[::-1], dtype, 0, context.memalloc(step))
+    index, size = index_of(like), size_of(shape) * dtype.itemsize
+    if simulated or not size or driver().current() != index:
+        return allocate(shape, dtype, index)
+    return _take(shape, _strides(shape, dtype), dtype, int(size), like)
+
+
+def _take(shape: Shape, strides: Shape, dtype: np.dtype, size: int, like: DeviceArray) -> DeviceArray:
+    """A new array of so many bytes beside another, whose device is current."""
+    return _plain()(shape, strides, dtype, 0, like.gpu_data.context.memalloc(size))
+
+
+def _view(begin: int, end: int, shape: Shape, strides: Shape, dtype: np.dtype, memory: Any) -> DeviceArray:
+    """An array of these bytes of memory, which it holds."""
+    return _plain()(shape, strides, dtype, 0, memory.view(begin, end) if begin else memory)
+
+
+def _strides(shape: Shape, dtype: np.dtype) -> Shape:
+    """Bytes from item to item along each axis of a C-contiguous array."""
+    return tuple([dtype.itemsize * size_of(shape[k:]) for k in range(1, len(shape) + 1)])
 
 
 @functools.cache

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _MOST_STREAMS = 16
 _ALIGNED = 15  # the bits of an address that decide how kernels read
-_EMPTY, _ZEROS, _CAST, _TABLE = range(4)
+_APART = 256  # what the begins of arrays in one memory are multiples of, as the driver has it for memory
+_EMPTY, _ZEROS, _CAST, _TABLE, _WITHIN = range(5)
 
 Result = Array | tuple[Array, ...]
 Step = tuple[Any, Any, Any, Any, Any]
@@ -61,7 +62,8 @@ class CallPlan:
         place: Place = recorder.place
         self.library, self._driver, self._index = recorder.library, place.driver, place.index
         self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
-        self._steps, self._result = _made_as_shown(recorder.steps, result, len(recorder.inputs), recorder.library)
+        steps, shown = _made_as_shown(recorder.steps, result, len(recorder.inputs))
+        self._steps, self._room, self._result = _in_one(steps, shown, len(recorder.inputs), recorder.library)
         self._parts, self._single, self._same = recorder.parts, single, recorder.same
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
         self._lanes: set[tuple[int, int]] = set()
@@ -94,13 +96,27 @@ class CallPlan:
                 return None
         if lane not in self._lanes and not self._met(like, lane):
             return None
-        arrays = [*inputs]
+        arrays, base = [*inputs], 0
+        if self._room:
+            try:
+                memory, base = library.memory(like, self._room)
+            except NO_ROOM:
+                return None
         for what, one, two, three, places in self._steps:
             if places is not None:
                 words = three.copy()
                 for place, number, offset in places:
                     words[place] = addresses[number] + offset
                 what.start(one, two, stream, words)
+                continue
+            if what == _WITHIN:
+                address = base + one
+                if type(two) is _Table:
+                    two.write(addresses, address, stream)
+                elif three and driver is not None:
+                    driver.check(driver.MemsetD8Async(address, 0, three, stream), "zeros on the device")
+                arrays.append(like)  # nobody asks for it
+                addresses.append(address)
                 continue
             try:
                 x = _made(library, what, arrays, one, two, like)
@@ -113,7 +129,10 @@ class CallPlan:
                 two.write(addresses, address, stream)
             arrays.append(x)
             addresses.append(address)
-        made = [_viewed(arrays[number], shape, dtype) for number, shape, dtype in self._result]
+        made = [
+            _viewed(arrays[number], shape, dtype) if number >= 0 else shape(memory)
+            for number, shape, dtype in self._result
+        ]
         return made[0] if self._single else tuple(made)
 
     def follow_one(self, x: Array) -> Any:
@@ -199,9 +218,7 @@ class OneKernel(CallPlan):
         return out
 
 
-def _made_as_shown(
-    steps: list[Step], result: list[Part], inputs: int, library: Library
-) -> tuple[list[Step], list[Part]]:
+def _made_as_shown(steps: list[Step], result: list[Part], inputs: int) -> tuple[list[Step], list[Part]]:
     """The steps of a plan, which take memory in the shape and dtype in which the result shows it.
 
     Kernels read and write by addresses alone, so an array has any shape for them, but where it is cast.
@@ -218,12 +235,44 @@ def _made_as_shown(
         if what != _CAST:
             steps[place] = what, one if shape is None else shape, two if dtype is None else dtype, bits, None
             result[k] = number, None, None
-    for place in numbers:
-        what, one, two, bits, _ = steps[place]
-        if what in (_EMPTY, _TABLE):
-            dtype, table = two if what == _TABLE else (two, None)
-            steps[place] = _EMPTY, library.maker(one, dtype), table, bits, None
     return steps, result
+
+
+def _in_one(steps: list[Step], result: list[Part], inputs: int, library: Library) -> tuple[list[Step], int, list[Part]]:
+    """The steps with one memory for all arrays that are made, how large it is, and the result.
+
+    That is where a library wants it, see `Library.most_in_one`; elsewhere each has its own, and the size is 0.  Of a
+    part of the result there is a function that makes it of the memory.
+    """
+    made = {k: n for n, k in enumerate([k for k, step in enumerate(steps) if step[4] is None], inputs)}
+    plain = library.most_in_one and all(steps[k][0] != _CAST and not steps[k][3] for k in made)
+    whole = all(shape is None and dtype is None for _, shape, dtype in result)
+    sizes = {k: _size(steps[k], library) for k in made} if plain and whole else {}
+    shown = {number for number, _, _ in result}
+    within, room = {}, 0
+    for k in sorted((k for k in sizes if sizes[k]), key=lambda k: made[k] not in shown):  # what is seen lies first
+        within[k] = room
+        room += -(-sizes[k] // _APART) * _APART
+    if len(within) < 2 or room > library.most_in_one:
+        within, room = {}, 0
+    result = [*result]
+    for k, number in made.items():
+        what, one, two, bits, _ = steps[k]
+        dtype, table = two if what == _TABLE else (two, None)
+        if k in within:
+            for part, (of, _, _) in enumerate(result):
+                if of == number:
+                    result[part] = -1, library.viewer(within[k], one, dtype), None
+            steps[k] = _WITHIN, within[k], table, sizes[k] if what == _ZEROS else 0, None
+        elif what in (_EMPTY, _TABLE):
+            steps[k] = _EMPTY, library.maker(one, dtype), table, bits, None
+    return steps, room, result
+
+
+def _size(step: Step, library: Library) -> int:
+    """The bytes of an array that is made."""
+    what, shape, two, _, _ = step
+    return size_of(shape) * library.itemsize(two[0] if what == _TABLE else two)
 
 
 class _Table:

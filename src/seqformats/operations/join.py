@@ -171,7 +171,7 @@ class Joint:
         found: list[Any] = []
         for shape, structure, (begin, end) in zip(shapes, self.structures, pairwise(ends.tolist()), strict=True):
             if structure is not None:
-                found.append(restore(Ragged._freeze(out[begin:end], structure), shape))
+                found.append(restore(Ragged._freeze(self.library.rows(out, begin, end), structure), shape))
             else:
                 found.append(None if isinstance(shape, _Constant) else _sum_of(out[begin:end], tuple(shape.shape)))
         return tuple(found)
