@@ -187,10 +187,7 @@ watch = Watch()
 
 
 class Library:
-    """An array library.  Methods take arrays that `adopt` has returned.
-
-    Host arrays are NumPy's.  `like` is an array beside which new ones are made, on its device.
-    """
+    """An array library: methods take arrays that `adopt` gave; new ones lie beside `like`, and on hosts are NumPy's."""
 
     name = ""
     bool_dtype: DType = np.dtype(bool)
@@ -270,7 +267,7 @@ class Library:
         return functools.partial(self.empty, shape, dtype)
 
     def memory(self, like: Array, size: int) -> tuple[Any, int]:
-        """So many bytes beside `like`, undefined, for several arrays, and their address; see `most_in_one`."""
+        """Memory for several arrays beside `like`, of so many bytes, and its address; see `most_in_one`."""
         raise NotImplementedError
 
     def viewer(self, offset: int, shape: Shape, dtype: DType) -> Callable[[Any], Array]:
