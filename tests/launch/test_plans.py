@@ -174,7 +174,7 @@ def test_several_arrays_have_one_memory_where_a_library_wants_it(monkeypatch, fo
         taken = []
         memory = Elsewhere.memory
         monkeypatch.setattr(Elsewhere, "memory", lambda *args: taken.append(args[2]) or memory(*args))
-        for rows in (5, 9000):
+        for rows in (5,) if "attention" in name else (5, 9000):  # whose time is that of rows by rows
             there, found = gpu.up(batch((rows - 1, 0, 1), 3)), []
             for start in range(5):
                 x = batch((rows - 1, 0, 1), 3, start)
