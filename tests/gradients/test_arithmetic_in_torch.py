@@ -168,6 +168,15 @@ def test_refused(what):
         call()
 
 
+@every_encoding
+def test_parts_of_complex_numbers(kind):
+    """They are views of tensors, which operations do not take."""
+    x = sf.Ragged(torch.arange(5) * (1 + 2j), [2, 0, 3])
+    x = sf.nest(x, [1, 2]) if kind is sf.LoD else sf.convert(x, kind)
+    for function, wanted in ((torch.real, [0, 1, 2, 5, 9]), (torch.imag, [0, 2, 4, 10, 18])):
+        assert sf.convert(sf.cumsum(function(x)), sf.Ragged).data.tolist() == wanted
+
+
 def test_tensors_on_the_left():
     weights = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     assert sf.equal(weights * wide, wide * weights)

@@ -188,6 +188,15 @@ def test_several_arrays_have_one_memory_where_a_library_wants_it(monkeypatch, fo
             taken.clear()
 
 
+def test_the_first_array_in_one_memory_has_no_more_than_its_bytes(monkeypatch):
+    """Numba's own CUDA copies all that memory has, over the end of an array of the host."""
+    from seqformats.arrays import numba
+
+    monkeypatch.setattr(numba, "_plain", lambda: lambda *args: args[-1])
+    memory = SimpleNamespace(view=lambda begin, end: (begin, end))
+    assert numba._view(0, 24, (2, 3), (12, 4), np.dtype("f4"), memory) == (0, 24)
+
+
 # --- when they are followed, beside a driver that notes what it is asked ---
 
 

@@ -218,6 +218,9 @@ def test_other_items(kind):
     y = example(kind)
     assert np.clip(y, 2, 4).to_nested() == np.clip(y, a_min=2, a_max=4).to_nested() == [[2, 2], [], [4, 4, 4]]
     assert np.clip(y, 2, a_max=y).to_nested() == y.to_nested()
+    both = example(kind, np.arange(5) * (1 + 2j))  # whose parts are views, which operations do not take
+    assert sf.convert(sf.cumsum(np.real(both)), sf.Ragged).data.tolist() == [0, 1, 2, 5, 9]
+    assert sf.convert(sf.cumsum(np.imag(both)), sf.Ragged).data.tolist() == [0, 2, 4, 10, 18]
     assert np.where(y > 2, y, -1).to_nested() == sf.where(y > 2, y, -1).to_nested()
     assert np.full_like(y, 7).to_nested() == [[7, 7], [], [7, 7, 7]]
     assert np.exp(y, dtype="f4").dtype == y.astype("f4").dtype == np.float32

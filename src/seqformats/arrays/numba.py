@@ -246,8 +246,8 @@ def _take(shape: Shape, strides: Shape, dtype: np.dtype, size: int, like: Device
 
 
 def _view(begin: int, end: int, shape: Shape, strides: Shape, dtype: np.dtype, memory: Any) -> DeviceArray:
-    """An array of these bytes of memory, which it holds."""
-    return _plain()(shape, strides, dtype, 0, memory.view(begin, end) if begin else memory)
+    """An array of these bytes of memory, which it holds; Numba's own CUDA copies as much as its memory says."""
+    return _plain()(shape, strides, dtype, 0, memory.view(begin, end))
 
 
 def _strides(shape: Shape, dtype: np.dtype) -> Shape:

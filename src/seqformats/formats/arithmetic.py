@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from .. import core, hints, registry
-from ..arrays import Array, DType, Library
+from ..arrays import Array, DType, Library, adopt
 from ..arrays.library import Operand
 from ..errors import DTYPE, KIND
 from .annotations import Operands, Shaped
@@ -37,7 +37,7 @@ def map_one(operate: Callable[[Any], Any], x: Arithmetic) -> Any:
     if not x._look().arithmetic:
         return registry.service("arithmetic").elementwise(operate, (x,))
     try:
-        return x._with_data(operate(x.data))
+        return x._with_data(adopt(operate(x.data), "the result")[1])  # parts of complex numbers are views
     except (TypeError, RuntimeError) as error:
         fail(error, operate, (x,))
 

@@ -57,7 +57,7 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Opera
         if type(own) is not type(other) or first.item_shape != others[0].item_shape:
             return elementwise(function, (first, *others))
     try:
-        rows = function(*arrays)
+        rows = adopt(function(*arrays), "the result")[1]
     except (TypeError, RuntimeError) as error:
         fail(error, function, (first, *others))
     y = restore(rows, first)
@@ -88,7 +88,7 @@ def evaluate(function: Function, operands: tuple[Operand, ...], options: Mapping
         plain = [first.data if x is first else x for x in values]
         try:
             made = function(*plain[: len(operands)], **dict(zip(options, plain[len(operands) :], strict=True)))
-            return first._with_data(made)
+            return first._with_data(adopt(made, "the result")[1])
         except (TypeError, RuntimeError) as error:
             fail(error, function, values)
     if len(operands) > 2 and first is operands[0] and not options:
