@@ -120,7 +120,10 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Bags `lo` to `hi`; sums run in the dtype of `totals`.  Of wide rows a few bags are in the cache at a time."""
+    """Bags `lo` to `hi`; sums run in the dtype of `totals`.
+
+    Of wide rows one bag is done at a time, so that for its next columns the branches are as predicted.
+    """
     last, moves = ids.size - 1, p.at_most(to.size, 1)
     x, weights, ids, out, totals = p.pointer(x), p.pointer(weights), p.pointer(ids), p.pointer(out), p.pointer(totals)
     cum, to, wrong = p.pointer(cum), p.pointer(to), p.pointer(wrong)
@@ -134,7 +137,7 @@ def cpu(
     ahead = p.at_most(rows * width >> 17, 1)  # a smaller table is likely to be in the cache
     begin = lo
     while begin < hi:
-        end = hi if width <= 128 else p.at_most(begin + 4, hi)
+        end = hi if width <= 128 else begin + 1
         k = 0
         while k < width:
             count = most if width - k >= most else few
