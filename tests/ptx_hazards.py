@@ -36,14 +36,15 @@ OUTSIDE, THREADS, BLOCKS = range(1, 4)
 
 # The state of a run: the tick, and those in which the launch, the block, the round and the thread began; the numbers of
 # block, round and thread; how many blocks have begun; the thread that made a fence; how many areas there are, and the
-# bytes of shared memory; what was found, where and beside what; accesses so far; the garbage.
+# bytes of shared memory; what was found, where and beside what; accesses so far; the garbage; the rows of `shadow` that
+# have been in use.
 TICK, LAUNCH, BLOCK, ROUND, THREAD, NUMBERS = 0, 1, 2, 3, 4, 5
-BEGUN, FENCE, AREAS, SHARED, FOUND, LINE, OTHER, ADDRESS, ACCESSES, JUNK, SLOTS = range(8, 19)
+BEGUN, FENCE, AREAS, SHARED, FOUND, LINE, OTHER, ADDRESS, ACCESSES, JUNK, USED, SLOTS = range(8, 20)
 # Of a byte: tick, line and block of its last write, was that atomic, and tick, line and block of its last read.
 WRITE, ATOM, READ, FIELDS = 0, 3, 4, 8
 # Of a block's last atomic operation: the ticks of its round, its thread and itself, and whether a fence followed.
 SHARED_BYTES = 1 << 18
-BYTES, AREA, MEETINGS = (1 << 24, FIELDS), (1 << 12, 3), (1 << 20, 4)
+BYTES, AREA, MEETINGS = (1 << 27, FIELDS), (1 << 12, 3), (1 << 20, 4)
 
 state = np.zeros(SLOTS, np.int64)
 shadow = np.zeros(BYTES, np.int32)  # the system gives only what is touched
@@ -195,7 +196,11 @@ def remember(array, _):
 
 
 def areas_of(words):
-    """Where the arrays of a launch lie; of one that takes addresses in the place of the first, all that are alive."""
+    """Where the arrays of a launch lie.
+
+    Of one that is given an address alone that is the array which has it, and of one that takes addresses in the place
+    of its first array, all that are alive.
+    """
     if words[:2] == [0, 0] and words[2:4] == words[5:7]:
         parts = [words[k : k + 7] for k in range(len(words) - 6)]
         arrays = [part for part in parts if part[:2] == [0, 0] and part[2:4] == part[5:] and part[2] > 0]
@@ -203,6 +208,7 @@ def areas_of(words):
     else:
         whole = [array for array in list(alive.values()) if array.flags.c_contiguous and array.nbytes]
         found = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in whole]
+        found = [(low, high) for low, high in found if low <= words[0] < high] or found
     joined = []
     for low, high in sorted(found):
         if joined and low < joined[-1][1]:
@@ -225,16 +231,18 @@ def run(name, text, grid, block, words):
     free = [unwritten(part) for part in before]
     lows, sizes = ([*part] for part in zip(*[(low, high - low) for low, high in found], strict=True))
     begins = SHARED_BYTES + np.cumsum([0, *sizes])
-    assert begins[-1] <= len(shadow)
-    assert len(found) <= len(areas)
+    assert begins[-1] <= len(shadow), f"{name}: {sum(sizes)} bytes are more than can be watched"
+    state[USED] = max(state[USED], begins[-1])
+    assert len(found) <= len(areas), f"{name}: {len(found)} arrays are more than can be watched"
     areas[: len(found)] = np.stack([lows, np.add(lows, sizes), begins[:-1]], 1)
     blocks, threads = int(np.prod(grid)), int(np.prod(block))
+    assert blocks < len(meetings), f"{name}: {blocks} blocks are more than can be watched"
     for order in range(ORDERS):
         state[JUNK] = GARBAGE ^ (0x11 * order)
         for part, bits, mask in zip(memory, before, free, strict=True):
             part[:] = np.where(mask, state[JUNK], bits)
         if state[TICK] > 1 << 30:
-            shadow[:] = 0
+            shadow[: state[USED]] = 0
             state[TICK] = 0
         state[TICK] += 1
         state[LAUNCH] = state[TICK]
@@ -256,7 +264,7 @@ def run(name, text, grid, block, words):
 
 def unwritten(part):
     """Which bytes are garbage, four or more in a row."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], part == GARBAGE, [0]])))
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], part == GARBAGE, [False]])))
     mask = np.zeros(len(part), bool)
     for low, high in edges.reshape(-1, 2):
         mask[low:high] = high - low >= 4

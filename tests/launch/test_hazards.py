@@ -201,6 +201,27 @@ def test_faults_are_found(function):
         start()
 
 
+def test_arrays_of_many_bytes_are_watched():
+    pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
+    text = of_ptx.text_of(off_by_one, ("i8.32", "i8.32"), (9, 0))
+    x, out = np.arange(26), np.full(10_000_000, 0)
+    words = [0, 0, 26, 8, x.ctypes.data, 26, 8, 0, 0, out.size, 8, out.ctypes.data, out.size, 8]
+    ptx_hazards.run("within", text, GRID, BLOCK, words)
+    words[11] += out.nbytes - 8 * 24  # its last write is the item behind the last
+    words[9] = words[12] = 24
+    with pytest.raises(AssertionError, match="outside of every array"):
+        ptx_hazards.run("beyond", text, GRID, BLOCK, words)
+
+
+def test_what_is_given_an_address_alone_writes_to_the_array_there(monkeypatch):
+    with ptx_hazards.watched(monkeypatch):
+        one, other = (np.zeros(8, "i8").view(There) for _ in range(2))
+        begin = other.ctypes.data
+        assert ptx_hazards.areas_of([begin + 8, 5]) == [[begin, begin + 64]]
+        every = ptx_hazards.areas_of([0, 5])  # of addresses that are in memory
+        assert all(any(low <= x.ctypes.data and x.ctypes.data + 64 <= high for low, high in every) for x in (one, other))
+
+
 # ------------------------------------------------------------------------------------------- kernels of the house
 
 NIGHTLY = os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly"
