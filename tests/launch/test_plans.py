@@ -1,5 +1,6 @@
 """Call plans: the same results as without, and when they are not followed."""
 
+import ctypes
 import functools
 import gc
 import sys
@@ -11,7 +12,7 @@ import oracle
 import pytest
 import strategies
 from elsewhere import Elsewhere, There
-from libraries import on_each_library
+from libraries import SIMULATED, on_each_library
 from of_ptx import machine
 from stand_in import stand_in
 
@@ -188,13 +189,26 @@ def test_several_arrays_have_one_memory_where_a_library_wants_it(monkeypatch, fo
             taken.clear()
 
 
-def test_the_first_array_in_one_memory_has_no_more_than_its_bytes(monkeypatch):
-    """Numba's own CUDA copies all that memory has, over the end of an array of the host."""
+@pytest.mark.skipif(SIMULATED, reason="the simulator has no pointers")
+def test_arrays_in_one_memory_are_parts_of_it(monkeypatch):
+    """Each has its bytes alone, since Numba's own CUDA copies all that memory has, and holds it, as their views do."""
+    gpu = pytest.importorskip("numba.cuda")
+    arrays = pytest.importorskip("numba.cuda.cudadrv.devicearray")
     from seqformats.arrays import numba
 
-    monkeypatch.setattr(numba, "_plain", lambda: lambda *args: args[-1])
-    memory = SimpleNamespace(view=lambda begin, end: (begin, end))
-    assert numba._view(0, 24, (2, 3), (12, 4), np.dtype("f4"), memory) == (0, 24)
+    monkeypatch.setattr(numba, "_plain", lambda: arrays.DeviceNDArray)
+    memory = gpu.MemoryPointer(SimpleNamespace(), ctypes.c_void_p(4096), 100)
+    for begin in (0, 8):
+        part = numba._view(begin, begin + 24, (2, 3), (12, 4), np.dtype("f4"), memory).gpu_data
+        view = part.view(4, 12)
+        assert [x.size for x in (part, view)] == [24, 8]
+        assert [x.device_ctypes_pointer.value - 4096 for x in (part, view)] == [begin, begin + 4]
+        assert view.owner is part.owner is memory
+    last = weakref.ref(memory)
+    del memory, part
+    assert last() is not None
+    del view
+    assert last() is None
 
 
 # --- when they are followed, beside a driver that notes what it is asked ---

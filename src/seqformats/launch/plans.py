@@ -62,7 +62,9 @@ class CallPlan:
         place: Place = recorder.place
         self.library, self._driver, self._index = recorder.library, place.driver, place.index
         self._given = [(x.shape, x.dtype, bits) for x, bits in zip(recorder.inputs, recorder.bits, strict=True)]
-        steps, shown = _made_as_shown(recorder.steps, result, len(recorder.inputs))
+        each = [*dict.fromkeys(result)]
+        self._order = None if len(each) == len(result) else [each.index(part) for part in result]
+        steps, shown = _made_as_shown(recorder.steps, each, len(recorder.inputs))
         self._steps, self._room, self._result = _in_one(steps, shown, len(recorder.inputs), recorder.library)
         self._parts, self._single, self._same = recorder.parts, single, recorder.same
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
@@ -133,7 +135,9 @@ class CallPlan:
             _viewed(arrays[number], shape, dtype) if number >= 0 else shape(memory)
             for number, shape, dtype in self._result
         ]
-        return made[0] if self._single else tuple(made)
+        if self._single:
+            return made[0]
+        return tuple(made if self._order is None else [made[k] for k in self._order])
 
     def follow_one(self, x: Array) -> Any:
         """`follow` where one array comes in."""
