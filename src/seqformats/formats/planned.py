@@ -75,6 +75,12 @@ def follow(x: Any, key: object) -> Any:
     return None if plan is None else plan.follow_one(data)
 
 
+def follow_all(x: Any, inputs: tuple[Array, ...], key: object) -> Any:
+    """`follow` of a call on several arrays, with what it gives."""
+    plan = x._structure.calls.get((key, x._dtype, inputs[0].__class__, x.__class__, x._shape, x._unshaped))
+    return None if plan is None else plan.follow(inputs)
+
+
 def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., Any], *args: Any) -> Any:
     """``run(*args)``, one or several arrays, by a plan where the structure of the encoding `x` has one.
 

@@ -146,14 +146,20 @@ def by_level(
     return decorate
 
 
-def operation_by_level(**how: Any) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
-    """`operation` for a function that names ``level``, and does nothing with it itself; `how` is as of `by_level`."""
+def operation_by_level(
+    *, enter: Callable[..., Any] | None = None, **how: Any
+) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
+    """`operation` for a function that names ``level``, and does nothing with it itself; `how` is as of `by_level`.
+
+    `enter` is a fast path for the innermost level, None where it gives None.
+    """
 
     def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
         @functools.wraps(prepare)
         def run(*args: Any, level: int = INNERMOST, **options: Any) -> Any:
             if level is INNERMOST:
-                return prepare(*args, **options).run()
+                found: R | None = None if enter is None else enter(*args, **options)
+                return prepare(*args, **options).run() if found is None else found
             return at_level(run, level, *args, **options)
 
         return by_level(**how)(with_gradient(run, prepare))

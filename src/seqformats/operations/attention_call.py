@@ -13,11 +13,11 @@ from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Operands
 from ..formats.leaves import without_data
-from ..formats.planned import by_plan
+from ..formats.planned import by_plan, follow_all
 from ..formats.rows import new_array
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
-from ..launch.kernel import Work, kernel
+from ..launch.kernel import Work, kernel, planning
 from ..launch.threads import num_threads
 from ..layout import Constants
 from .attention_rows import (
@@ -107,9 +107,11 @@ class AttentionCall:
 
     def rule(self, operands: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
         """The result, and the pullback."""
-        y, out, kept = self.forward(operands)
+        found = self.forward(operands, back)
         if not back:
-            return y, None
+            return operands[0]._with_data(found), None
+        data, out, kept = found
+        y = operands[0]._with_data(data)
         self.shapes = [without_data(x) for x in operands[:3]]
         library = library_of(out)
         given = [library.alias(in_one_array(x).data) for x in operands[:3]]
@@ -117,21 +119,16 @@ class AttentionCall:
         out = library.alias(out)
         return y, lambda dy: self.backward(given, extras, out, kept, dy)
 
-    def forward(self, operands: tuple[Any, ...]) -> tuple[Any, Array, Array]:
-        """The result, its data in the dtype of the kernel, and what the gradient wants to know besides."""
+    def forward(self, operands: tuple[Any, ...], back: bool) -> Any:
+        """Data of the result; if `back` the same in the dtype of the kernel, too, and what the gradient wants to know."""
         q, k, v = [x if x._in_one_array else in_one_array(x) for x in operands[:3]]
-        choices = self.choices
+        choices, extras = self.choices, operands[3:]
         if choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
-            data, out, kept = self._data(q, k, v, operands[3:])
-        else:
-            inputs = q.data, k.data, v.data, *operands[3:]
-            rest = [(x.__class__, x._shape, x._unshaped) for x in (k, v)] + [(x.shape, x.dtype) for x in operands[3:]]
-            key = "attention", self.name, *choices.numbers, *rest
-            data, out, kept = by_plan(q, inputs, key, self._data, q, k, v, operands[3:])
-        return operands[0]._with_data(data), out, kept
+            return self._data(q, k, v, extras, back)
+        key = *_key(q, k, v, choices, back), *[(x.shape, x.dtype) for x in extras]
+        return by_plan(q, (q.data, k.data, v.data, *extras), key, self._data, q, k, v, extras, back)
 
-    def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...]) -> tuple[Array, Array, Array]:
-        """Data of the result, the same in the dtype of the kernel, and what the gradient wants to know besides."""
+    def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...], back: bool) -> Any:
         library, _, _ = [x._look() for x in (q, k, v)]
         sample, dtype = q.data, library.dtype(self.kind)
         out = rows_like(library, q, self.item, dtype, sample)
@@ -151,7 +148,8 @@ class AttentionCall:
             args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
             outputs = (Attention(out, kept), tiles)
             attend_rows.start_named(library, (given, terms), outputs, args, self.heads, work, q._structure)
-        return library.astype(out, self.name), out, kept
+        data = library.astype(out, self.name)
+        return (data, out, kept) if back else data
 
     def backward(
         self, given: list[Array], extras: list[Array], out: Array, kept: Array, dy: Encoding
@@ -286,6 +284,26 @@ class AttentionCall:
         sunk, drop = int(choices.sunk), choices.drop
         terms = ScoreTerms(factors, bias, sinks, rows, columns, choices.form, changes, sunk, drop, choices.seed)
         return terms, 4 * KEYS * LANES if changes or sunk else 0
+
+
+def may_follow(operands: tuple[Any, ...]) -> bool:
+    """Tell whether these are queries, keys and values of one structure, on a GPU, of whose calls there may be plans."""
+    if not planning or not all(issubclass(type(x), Encoding) and x._planned and not x.keeps_levels for x in operands):
+        return False
+    q, k, v = operands
+    return type(q.data) is not np.ndarray and k._structure is v._structure is q._structure
+
+
+def attended(q: Any, k: Any, v: Any, choices: Choices) -> Any:
+    """The result by the plan of an earlier call, which has checked the like; None where there is none."""
+    found = follow_all(q, (q.data, k.data, v.data), _key(q, k, v, choices, False))
+    return None if found is None else q._with_data(found)
+
+
+def _key(q: Any, k: Any, v: Any, choices: Choices, back: bool) -> tuple[Any, ...]:
+    """Key of the plan of a call, all that its checks look at beside what `by_plan` adds of the queries."""
+    rest = [(x._dtype, x.data.__class__, x.__class__, x._shape, x._unshaped) for x in (k, v) if x is not q]
+    return "attention", back, k is q, v is q, *choices.numbers, *rest
 
 
 def kept_weights(choices: Choices, heads: int, i: int, t: int, m: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, adopt, frozen, library_of
+from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import HALF
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
@@ -18,7 +18,7 @@ from ..formats.structure import same_levels
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, each_gradient, operands_of
 from .annotations import B, Batch, Counts
-from .attention_call import AttentionCall, Choices, heads_of
+from .attention_call import AttentionCall, Choices, attended, heads_of, may_follow
 from .attention_rows import NO_BIAS, SLOPES, TABLE
 from .attention_second import second_order
 from .options import check_places, key_of, number, share
@@ -30,7 +30,19 @@ ALL = 1 << 61
 """So many keys to a side are all that there are."""
 
 
-@operation_by_level(keeps=True, beside=("k", "v"))
+def _quickly(*operands: Any, causal: bool = False, **options: Any) -> Any:
+    """The result by a plan, for the usual options; None where there is none."""
+    if options or len(operands) != 3 or type(causal) is not bool or not may_follow(operands):
+        return None
+    return attended(*operands, Choices(_scale(operands[0].item_shape), ALL, 0 if causal else ALL))
+
+
+def _scale(shape: Shape) -> float:
+    """The factor of scores where none is given."""
+    return 1 / math.sqrt(max((1, *shape[-1:])))
+
+
+@operation_by_level(keeps=True, beside=("k", "v"), enter=_quickly)
 def attention(
     q: B,
     k: Batch,
@@ -146,7 +158,7 @@ def attention(
     if not isinstance(causal, (bool, np.bool_)):
         raise KIND(f"causal must be True or False, not {quote(causal)}")
     left, right = _limits(window)
-    factor = 1 / math.sqrt(max(own[0].item_shape[-1], 1)) if scale is None else number(scale, "scale")
+    factor = _scale(own[0].item_shape) if scale is None else number(scale, "scale")
     if not math.isfinite(factor):
         raise RANGE(f"scale must be finite, not {quote(scale)}")
     choices = Choices(factor, left, 0 if causal else right)
