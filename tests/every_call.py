@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import math
 import re
 from typing import NamedTuple
 
@@ -251,9 +252,11 @@ def encoded(rng, data, lengths):
     return sf.convert(x, kind, **options)
 
 
-def draw(rng, dtypes=tuple(strategies.DTYPES), longest=40):
-    """A random batch, and a call of each kind that it is good for."""
+def draw(rng, dtypes=tuple(strategies.DTYPES), longest=40, most=math.inf):
+    """A random batch, of at most so many numbers, and a call of each kind that it is good for."""
     batch = draw_batch(rng, dtypes, longest)
+    while batch.data.size > most:
+        batch = draw_batch(rng, dtypes, longest)
     for name, make in MAKERS.items():
         made = make(batch)
         if made is not None:

@@ -22,6 +22,7 @@ from seqformats.formats.planned import MOST_CALLS
 from seqformats.launch import plans, threads
 from seqformats.launch.kernel import add_kernel
 from seqformats.launch.plans import CallPlan
+from seqformats.operations.attention_call import AttentionCall, Choices
 from seqformats.operations.reduce import REDUCTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's numbers in the simulator
@@ -285,6 +286,99 @@ def test_data_that_was_changed_is_refused(there, planned):
     object.__setattr__(planned, "data", planned.data[:-1])
     with pytest.raises(sf.StructureError, match="build a new one"):
         sf.reduce_sum(planned)
+
+
+def items(*shape, dtype=np.float32):
+    return np.sin(np.arange(np.prod(shape), dtype=dtype)).reshape(shape).view(There)
+
+
+@on_a_driver
+def test_attention_that_has_a_plan_checks_what_differs(there, followed):
+    """Its plan is followed before the arguments are checked, so the key has all that the checks look at."""
+    x = batch(width=4)
+    y, z = (x._with_data(items(4, 4)) for _ in range(2))
+    for _ in range(3):
+        sf.attention(x, x, x), sf.attention(x, y, z)
+    assert len(followed) == 2
+    followed.clear()
+    wide, other = x._with_data(items(4, 4, dtype=np.float64)), batch(width=4)
+    for k, v, error in (
+        (wide, y, "k has dtype float64"),
+        (y, wide, "v has dtype float64"),
+        (y, x._with_data(items(4)), "items must have shape"),
+        (x._with_data(items(4, 3)), y, "queries are 4 wide, but keys 3"),
+        (y, x._with_data(np.asarray(x.data)), "v is on cpu"),
+        (x, sf.Ragged(items(3, 4), [1, 2]), "k has sequences of lengths"),
+        (sf.Pairs(x, x), x, "Pairs"),
+    ):
+        with pytest.raises((TypeError, sf.SeqFormatError), match=error):
+            sf.attention(x, k, v)
+    for options in ({"causal": 1}, {"dropout": 2.0}, {"window": -3}, {"none": 1}):
+        with pytest.raises((TypeError, sf.SeqFormatError)):
+            sf.attention(x, x, x, **options)
+    with pytest.raises(TypeError, match=r"attention\(\) missing"):
+        sf.attention(x, x)
+    plain = x._with_data(items(4))
+    with pytest.raises(sf.StructureError, match="items must have shape"):
+        sf.attention(plain, plain, plain)
+    assert sf.attention(x, other, x).lengths.tolist() == [1, 3]
+    assert not followed
+    nested = [sf.nest(x, outer) for outer in ([1, 1], [2])]
+    assert nested[0]._structure is nested[1]._structure
+    for _ in range(3):
+        sf.attention(*[nested[0]._with_data(one.data) for one in (x, y, z)])
+    with pytest.raises(sf.StructureError, match="other outer levels"):
+        sf.attention(nested[0], *[nested[1]._with_data(one.data) for one in (y, z)])
+    object.__setattr__(x, "data", x.data[:-1])
+    with pytest.raises(sf.StructureError, match="build a new one"):
+        sf.attention(x, x, x)
+
+
+def test_attention_by_plans_has_the_options_of_each_call(monkeypatch, followed):
+    with machine(monkeypatch) as gpu:
+        x = batch((3, 0, 2), 4)
+        there = gpu.up(x)
+        for start in range(4):
+            here = x._with_data(np.asarray(items(5, 4)) + start)
+            y = there._with_data(gpu.up(here.data))
+            for options in ({}, {"causal": True}, {"causal": False}, {"scale": 0.1}, {"window": (1, 0)}):
+                found, wanted = gpu.down(sf.attention(y, y, y, **options)), sf.attention(here, here, here, **options)
+                np.testing.assert_allclose(found.data, wanted.data, rtol=1e-5, atol=1e-6)
+        assert len({id(plan) for plan in followed}) == 4
+
+
+def test_parts_of_a_result_that_are_one_array_are_one_by_a_plan(there, followed):
+    x = batch(width=4)
+    call = AttentionCall((x, x, x), "float32", Choices(0.5, 5, 5))
+    for turn in range(4):
+        data, out, kept = call.forward((x, x, x), True)
+        assert data is out is not kept
+        assert bool(followed) == (turn > 1)
+
+
+@on_a_driver
+@pytest.mark.parametrize("kind", [sf.Masked, sf.Padded])
+def test_the_gradient_of_a_conversion_moves_rows_once(there, kind):
+    """Nobody cleans the padding of what it is given, where only its rows are read."""
+    x = batch()
+    for asked in (sf.Ragged, sf.Packed):
+        given = sf.convert(x, asked)
+        y, pullback = sf.vjp(sf.convert, given, kind)
+        for _ in range(4):
+            there.driver.log.clear()
+            pullback(y)
+            assert len(started(there)) == 1
+
+
+@pytest.mark.parametrize("kind", [sf.Masked, sf.Padded])
+@pytest.mark.parametrize("given", [sf.Ragged, sf.Packed, sf.Masked, sf.Padded, sf.List, sf.LoD])
+def test_the_padding_of_a_gradient_is_not_read(kind, given):
+    x = sf.Ragged(np.arange(8.0).reshape(4, 2), [1, 3])
+    for options in ({}, {"width": 5}):
+        z = sf.convert(x, given)
+        back = sf.vjp(sf.convert, z, kind, **options)[1](sf.convert(x, kind, fill=9, **options))
+        assert sf.equal(sf.convert(back, sf.Ragged), x)
+        assert not back._in_one_array or back.data.sum() == 28  # its own padding is zeros
 
 
 @on_a_driver

@@ -390,8 +390,11 @@ def _back(step: registry.Conversion, dy: object, x: object) -> Any:
     return convert(dy, step.source)
 
 
-def restore(dy: Encoding, x: E) -> E:
-    """`dy` with the structure of `x`, its items where they came from, zeros for items that had been cut off."""
+def restore(dy: Encoding, x: E, clean: bool = True) -> E:
+    """`dy` with the structure of `x`, its items where they came from, zeros for items that had been cut off.
+
+    Its padding is zeros, or if not `clean` what it was where it stays in place.
+    """
     if x.keeps_levels:
         r = convert(dy, Ragged)
         return x._with_data((r if r.rows == x.rows else resize(r, x._structure)).data)
@@ -399,7 +402,7 @@ def restore(dy: Encoding, x: E) -> E:
         r = convert(dy, Ragged)
         dy = r if r._structure.same_lengths(x._structure) else resize(r, x._structure)
     y = relaid(dy, x)
-    return without_padding(y) if y is dy else y
+    return without_padding(y) if clean and y is dy else y
 
 
 def without_padding(x: T) -> T:

@@ -30,10 +30,8 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
 
     A result of several batches has a gradient for each.
     """
-    if type(dy) is type(y) and isinstance(dy, Encoding) and _is_alike(dy, y):
-        library = dy._look()
-        if device is None or library.device(dy.data) == device:
-            return dy
+    if (own := _alike(dy, y, True)) is not None and (device is None or library_of(own.data).device(own.data) == device):
+        return own
     if type(y) is tuple:
         if not isinstance(dy, (list, tuple)) or len(dy) != len(y):
             found = f"{len(dy)}" if isinstance(dy, (list, tuple)) else f"a {type(dy).__name__}"
@@ -56,17 +54,22 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
     return dy
 
 
-def _is_alike(dy: Any, y: Any) -> bool:
-    """Tell whether a gradient has the layout, shape and dtype of what it is for, and no padding."""
-    return (
-        dy._structure is y._structure
-        and y._in_one_array
-        and not y.keeps_levels
+def _alike(dy: Any, y: Any, clean: bool) -> Any:
+    """A gradient, if it has the layout, shape and dtype of what it is for, and no padding to be cleaned."""
+    if not (
+        type(dy) is type(y)
+        and isinstance(dy, Encoding)
+        and dy._structure is y._structure
+        and dy._in_one_array
+        and not dy.keeps_levels
         and dy._shape == y._shape
         and dy._dtype == y._dtype
         and dy._unshaped == y._unshaped
-        and not dy._padding()
-    )
+        and not (clean and dy._padding())
+    ):
+        return None
+    dy._look()
+    return dy
 
 
 def _take_number(x: Array, dtype: DType) -> Array:
@@ -76,13 +79,16 @@ def _take_number(x: Array, dtype: DType) -> Array:
     return x if own is source else in_dtype(own.taken(x, source), dtype)
 
 
-def cotangent(dy: object, y: object) -> Any:
+def cotangent(dy: object, y: object, clean: bool = True) -> Any:
     """`dy` laid out like `y` and in its dtype, where that is one of floats; StructureError where it does not fit.
 
+    It may have anything in its padding if it need not be `clean`.
     So a gradient has the dtype of what it belongs to, whatever a loss was calculated in; a move of integers has the
     gradient's own.
     """
-    dy = _laid_out(dy, y)
+    if (own := _alike(dy, y, clean)) is not None:
+        return own
+    dy = _laid_out(dy, y, clean)
     given, wanted = leaves(dy), leaves(y)
     if len(given) != len(wanted) or all(a.dtype == b.dtype for a, b in zip(given, wanted, strict=True)):
         return dy
@@ -106,7 +112,7 @@ _FLOATS = ("float", "bfloat", "complex")
 _NUMBERS = (*_FLOATS, "int", "uint", "bool")
 
 
-def _laid_out(dy: object, y: Operands) -> Any:
+def _laid_out(dy: object, y: Operands, clean: bool) -> Any:
     if is_array(dy):
         return _laid_out_like(dy, y)
     is_rows = isinstance(y, ShapeDtype) or is_array(y)
@@ -131,7 +137,7 @@ def _laid_out(dy: object, y: Operands) -> Any:
         return y  # lists that hold nothing say nothing of a library, a dtype or an item shape
     if have.item_shape != need.item_shape:
         raise SLOPE(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
-    laid = restore(have, need)
+    laid = restore(have, need, clean)
     return laid if isinstance(y, Encoding) else convert(laid, type(y))
 
 

@@ -18,7 +18,7 @@ from ..converters.convert import (
     no_encoding,
     restore,
 )
-from ..converters.layouts import is_already
+from ..converters.layouts import MOVES, is_already
 from ..converters.like import convert_like, like_columns
 from ..errors import KIND, SLOPE, quote
 from ..formats import Encoding, List, LoD, Pairs
@@ -118,6 +118,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     nested = To is list
     y: Any = x
     pullbacks: list[Pullback] = []
+    clean = True  # is the padding of the gradient read?
     route = registry.route(kind, To, registry.device_kind(x), options)
     given_to = route.place(options)
     if kind is not To or (options and not is_already(x, options)):
@@ -126,13 +127,14 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
                 break
             y, pullback = conversion_vjp(step, y, placed)
             pullbacks.append(pullback)
+            clean = step.pullback is not None or step.function not in MOVES
     shape = without_data(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
     if wants_grad(x):  # the result belongs to the caller's graph
         result = convert(given, To, **asked)
 
     def pull(dy: Operands) -> Any:
-        dy = cotangent(dy, shape)
+        dy = cotangent(dy, shape, clean)
         for pullback in reversed(pullbacks):
             dy = pullback(dy)
         return bare_again(restore(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)

@@ -65,7 +65,7 @@ class CallPlan:
         each = [*dict.fromkeys(result)]
         self._order = None if len(each) == len(result) else [each.index(part) for part in result]
         steps, shown = _made_as_shown(recorder.steps, each, len(recorder.inputs))
-        self._steps, self._room, self._result = _in_one(steps, shown, len(recorder.inputs), recorder.library)
+        self._steps, self._room, self._result = _in_one(steps, shown, len(recorder.inputs), place)
         self._parts, self._single, self._same = recorder.parts, single, recorder.same
         # devices and streams on which nothing has to be waited for any more, and those of them that nobody captures
         self._lanes: set[tuple[int, int]] = set()
@@ -113,10 +113,8 @@ class CallPlan:
                 continue
             if what == _WITHIN:
                 address = base + one
-                if type(two) is _Table:
-                    two.write(addresses, address, stream)
-                elif three and driver is not None:
-                    driver.check(driver.MemsetD8Async(address, 0, three, stream), "zeros on the device")
+                if two is not None:
+                    self._begin(two, addresses, address, stream)
                 arrays.append(like)  # nobody asks for it
                 addresses.append(address)
                 continue
@@ -127,8 +125,8 @@ class CallPlan:
             address = library.address(x)
             if address & _ALIGNED != three:
                 return None
-            if type(two) is _Table:
-                two.write(addresses, address, stream)
+            if two is not None and what == _EMPTY:
+                self._begin(two, addresses, address, stream)
             arrays.append(x)
             addresses.append(address)
         made = [
@@ -138,6 +136,13 @@ class CallPlan:
         if self._single:
             return made[0]
         return tuple(made if self._order is None else [made[k] for k in self._order])
+
+    def _begin(self, what: Any, addresses: list[int], address: int, stream: int) -> None:
+        """Let memory begin as it has to: so many bytes zero, or with the words of a table."""
+        if type(what) is _Table:
+            what.write(addresses, address, stream)
+        else:
+            self._driver.check(self._driver.MemsetD8Async(address, 0, what, stream), "zeros on the device")
 
     def follow_one(self, x: Array) -> Any:
         """`follow` where one array comes in."""
@@ -242,14 +247,15 @@ def _made_as_shown(steps: list[Step], result: list[Part], inputs: int) -> tuple[
     return steps, result
 
 
-def _in_one(steps: list[Step], result: list[Part], inputs: int, library: Library) -> tuple[list[Step], int, list[Part]]:
+def _in_one(steps: list[Step], result: list[Part], inputs: int, place: Place) -> tuple[list[Step], int, list[Part]]:
     """The steps with one memory for all arrays that are made, how large it is, and the result.
 
     That is where a library wants it, see `Library.most_in_one`; elsewhere each has its own, and the size is 0.  Of a
     part of the result there is a function that makes it of the memory.
     """
+    library, clears = place.library, place.driver is not None
     made = {k: n for n, k in enumerate([k for k, step in enumerate(steps) if step[4] is None], inputs)}
-    plain = library.most_in_one and all(steps[k][0] != _CAST and not steps[k][3] for k in made)
+    plain = clears and library.most_in_one and all(steps[k][0] != _CAST and not steps[k][3] for k in made)
     whole = all(shape is None and dtype is None for _, shape, dtype in result)
     sizes = {k: _size(steps[k], library) for k in made} if plain and whole else {}
     shown = {number for number, _, _ in result}
@@ -262,14 +268,14 @@ def _in_one(steps: list[Step], result: list[Part], inputs: int, library: Library
     result = [*result]
     for k, number in made.items():
         what, one, two, bits, _ = steps[k]
-        dtype, table = two if what == _TABLE else (two, None)
+        dtype, begin = two if what == _TABLE else (two, _size(steps[k], library) if what == _ZEROS and clears else None)
         if k in within:
             for part, (of, _, _) in enumerate(result):
                 if of == number:
                     result[part] = -1, library.viewer(within[k], one, dtype), None
-            steps[k] = _WITHIN, within[k], table, sizes[k] if what == _ZEROS else 0, None
-        elif what in (_EMPTY, _TABLE):
-            steps[k] = _EMPTY, library.maker(one, dtype), table, bits, None
+            steps[k] = _WITHIN, within[k], begin, 0, None
+        elif what in (_EMPTY, _TABLE) or begin:
+            steps[k] = _EMPTY, library.maker(one, dtype), begin, bits, None
     return steps, room, result
 
 

@@ -115,17 +115,24 @@ class AttentionCall:
         self.shapes = [without_data(x) for x in operands[:3]]
         library = library_of(out)
         given = [library.alias(in_one_array(x).data) for x in operands[:3]]
+        places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
         extras = [library.alias(x) for x in operands[3:]]
         out = library.alias(out)
-        return y, lambda dy: self.backward(given, extras, out, kept, dy)
+        key = None if extras or self.is_special(*places) else ("attend_back", *_key(*places, self.choices, True))
+        return y, lambda dy: self.backward(places, extras, out, kept, dy, key)
+
+    def is_special(self, q: Encoding, k: Encoding, v: Encoding) -> bool:
+        """Tell whether there is more to a call than a key of plans says."""
+        choices = self.choices
+        return bool(choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure)
 
     def forward(self, operands: tuple[Any, ...], back: bool) -> Any:
-        """Data of the result; if `back` the same in the dtype of the kernel, too, and what the gradient wants to know."""
+        """Data of the result; if `back`, too, the same in the dtype of the kernel, and what else the gradient reads."""
         q, k, v = [x if x._in_one_array else in_one_array(x) for x in operands[:3]]
-        choices, extras = self.choices, operands[3:]
-        if choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
+        extras = operands[3:]
+        if self.is_special(q, k, v):
             return self._data(q, k, v, extras, back)
-        key = *_key(q, k, v, choices, back), *[(x.shape, x.dtype) for x in extras]
+        key = *_key(q, k, v, self.choices, back), *[(x.shape, x.dtype) for x in extras]
         return by_plan(q, (q.data, k.data, v.data, *extras), key, self._data, q, k, v, extras, back)
 
     def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...], back: bool) -> Any:
@@ -152,19 +159,18 @@ class AttentionCall:
         return (data, out, kept) if back else data
 
     def backward(
-        self, given: list[Array], extras: list[Array], out: Array, kept: Array, dy: Encoding
+        self, places: list[Any], extras: list[Array], out: Array, kept: Array, dy: Encoding, key: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        """The gradients of q, k and v, and of a bias and sinks if there are some."""
-        library = library_of(out)
-        q, k, v = places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
-        slopes, choices = in_one_array(dy).data, self.choices
-        if extras or choices.drop or choices.prefixes.size or not k._structure is v._structure is q._structure:
-            *made, bias, sinks = self._slopes(places, given, extras, out, kept, slopes)
+        """The gradients of q, k and v, and of a bias and sinks if there are some; by a plan where there is a key."""
+        library, choices = library_of(out), self.choices
+        q, k, v = places
+        slopes = in_one_array(dy).data
+        if key is None:
+            *made, bias, sinks = self._slopes(places, extras, out, kept, slopes)
         else:
-            rest = [(x.__class__, x._shape, x._unshaped) for x in places[1:]]
-            key = "attend_back", self.name, *choices.numbers, slopes.dtype, *rest
-            inputs = *given, out, kept, slopes
-            made = by_plan(q, inputs, key, lambda: self._slopes(places, given, [], out, kept, slopes)[:3])
+            inputs = q.data, k.data, v.data, out, kept, slopes
+            args = places, [], out, kept, slopes
+            made = by_plan(q, inputs, (key, slopes.dtype), self._slopes_of_rows, *args)
         found: list[Any] = [
             shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)
         ]
@@ -175,8 +181,12 @@ class AttentionCall:
             found.append(library.astype(self.sum(q, sinks), next(names)))
         return tuple(found)
 
+    def _slopes_of_rows(self, *args: Any) -> tuple[Array, ...]:
+        """The gradients of q, k and v in the dtype of the kernel."""
+        return self._slopes(*args)[:3]
+
     def _slopes(
-        self, places: list[Any], given: list[Array], extras: list[Array], out: Array, kept: Array, slopes: Array
+        self, places: list[Any], extras: list[Array], out: Array, kept: Array, slopes: Array
     ) -> tuple[Array, ...]:
         """The gradients in the dtype of the kernel; those of a bias and sinks by query."""
         library, sample = library_of(out), out
@@ -203,7 +213,7 @@ class AttentionCall:
             jobs = AttentionJobs(_NONE, begins, room + more, int(by_group))
             rows = max(structure.rows, keys.rows)
             work = _work(units) if here else Work(rows, rows)
-            rows_q, rows_k, rows_v = [library.astype(x, self.kind) for x in given]
+            rows_q, rows_k, rows_v = [library.astype(x.data, self.kind) for x in places]
             known = Answered(rows_q, rows_k, rows_v, out, slopes, kept)
             args = (self.places((q, k, v)), self.reach(), jobs, self.sizes())
             outputs = (AttentionSlopes(made[0], made[1], made[2], bias, sinks), tiles)

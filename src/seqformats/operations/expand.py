@@ -273,7 +273,6 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     else:
         copies, index, copied = make()
     target = take_rows(out, library, own._sample(), copied.rows, own.item_shape)
-    shape = without_data(own)
 
     def forward(z: Operands) -> Any:
         if target is None:
@@ -281,17 +280,19 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
         put(Source(*z._read()).restrict(copied, frozen(outer.offsets[index])), target, copied.flat)
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
 
-    def back(dy: Encoding) -> Any:
+    def back(shape: Encoding, dy: Encoding) -> Any:
         given = rows_of(dy)
         key = "copies", copies.lengths.tobytes(), given.shape, given.dtype, given.__class__
         rows = by_plan_of(copied, (given,), key, sum_of_copies, given, copies, copied, outer)
         return restore(Ragged._freeze(rows, outer), shape)
 
-    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
+    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
         y = forward(z)
-        if wanted:
-            _summable(name)
-        return y, lambda dy: linear(back, forward, dy)
+        if not wanted:
+            return y, None
+        _summable(name)
+        to_own = functools.partial(back, without_data(z))
+        return y, lambda dy: linear(to_own, forward, dy)
 
     return Call(own, rule, result, gradient)
 

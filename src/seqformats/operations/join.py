@@ -157,12 +157,11 @@ class Joint:
 
     def pullback(self, parts: Sequence[Any]) -> Pullback:
         """The way back: a gradient for each part, None for a constant."""
-        shapes = [without_data(part) for part in parts]
-        return lambda dy: linear(lambda d: self._split(d, shapes), self.join, dy)
+        shapes, ends = [without_data(part) for part in parts], np.cumsum([0, *self.sizes()])
+        return lambda dy: linear(lambda d: self._split(d, shapes, ends), self.join, dy)
 
-    def _split(self, dy: Encoding, shapes: Sequence[Any]) -> tuple[Any, ...]:
+    def _split(self, dy: Encoding, shapes: Sequence[Any], ends: Array) -> tuple[Any, ...]:
         rows = rows_of(dy)
-        ends = np.cumsum([0, *self.sizes()])
         if self.on_gpu:
             key = "split", self.kernel, rows.shape, rows.dtype, rows.__class__
             out = by_plan_of(self.whole, (rows,), key, self._parts_of, rows, ends)
@@ -171,7 +170,9 @@ class Joint:
         found: list[Any] = []
         for shape, structure, (begin, end) in zip(shapes, self.structures, pairwise(ends.tolist()), strict=True):
             if structure is not None:
-                found.append(restore(Ragged._freeze(self.library.rows(out, begin, end), structure), shape))
+                own = self.library.rows(out, begin, end)
+                is_rows = shape._flat and not shape.keeps_levels
+                found.append(shape._with_data(own) if is_rows else restore(Ragged._freeze(own, structure), shape))
             else:
                 found.append(None if isinstance(shape, _Constant) else _sum_of(out[begin:end], tuple(shape.shape)))
         return tuple(found)

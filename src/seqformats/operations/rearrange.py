@@ -167,6 +167,8 @@ def per_sequence(value: object, n: int, what: str) -> Array:
     if is_array(value):
         value = np.asarray(to_host(value))
         value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value
+    if type(value) is int and abs(value) <= MOST:
+        return np.full(n, value)
     if isinstance(value, (int, np.integer)):
         return np.full(n, integers([whole(value, what)], what)[0])
     found = integers(value, what)
