@@ -5,6 +5,8 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -191,9 +193,13 @@ def test_it_is_made_once(dataset, tmp_path):
     calls = []
 
     def run(limit):
+        def shorten(ids):
+            import seqformats as sf  # for an editable installation, as that of these tests is
+
+            return {"short": sf.truncate(ids, limit)}
+
         shaped = datasets.load_from_disk(tmp_path / "saved").with_format("arrow")
-        function = sf.hf.arrow_map(lambda ids: {"short": sf.truncate(ids, limit)}, "input_ids")
-        made = shaped.map(function, batched=True)
+        made = shaped.map(sf.hf.arrow_map(shorten, "input_ids"), batched=True)
         calls.append(made.cache_files[0]["filename"])
         return made._fingerprint
 
@@ -207,17 +213,37 @@ def test_pickles():
     assert sf.hf.arrow_map(shortened, "input_ids") != function
 
 
-def test_the_same_hash_in_every_process():
-    code = """
-        import seqformats as sf
-        from datasets.fingerprint import Hasher
+NAMES_THE_PACKAGE = """
+    import seqformats as sf
+    from datasets.fingerprint import Hasher
 
-        print(Hasher.hash(sf.hf.arrow_map(lambda ids: {"n": sf.lengths(ids)}, ("ids",))))
-    """
+    print(Hasher.hash(sf.hf.arrow_map(lambda ids: {"n": sf.lengths(ids)}, ("ids",))))
+"""
+IMPORTS_IT = """
+    import seqformats
+    from datasets.fingerprint import Hasher
+
+    def count(ids):
+        import seqformats as sf
+
+        return {"n": sf.lengths(ids)}
+
+    print(Hasher.hash(seqformats.hf.arrow_map(count, ("ids",))))
+"""
+
+
+@pytest.mark.parametrize(("code", "installed"), [(NAMES_THE_PACKAGE, True), (IMPORTS_IT, True), (IMPORTS_IT, False)])
+def test_the_same_hash_in_every_process(tmp_path, code, installed):
+    """`dill` hashes a module by its name if its path has "site-packages" in it, as after an installation."""
+    folder = Path(sf.__file__).parent
+    if installed:
+        (tmp_path / "site-packages").mkdir()
+        (tmp_path / "site-packages" / "seqformats").symlink_to(folder, target_is_directory=True)
+    path = str(tmp_path / "site-packages" if installed else folder.parent)
     found = [
         subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)],
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
@@ -226,6 +252,12 @@ def test_the_same_hash_in_every_process():
     ]
     assert found[0] == found[1]
     assert len(found[0]) > 8
+
+
+def test_the_package_stays_a_plain_module():
+    """Its class is not replaced, so that it pickles as every other module."""
+    sf.hf.arrow_map(shortened, "input_ids")
+    assert type(sf) is types.ModuleType
 
 
 @pytest.mark.parametrize(

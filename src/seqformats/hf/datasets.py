@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from ..arrow.job import Job, column_of, job_of
@@ -15,23 +12,9 @@ from ..errors import KIND
 from .columns import is_table
 
 
-class _ByName(ModuleType):
-    """A module that pickles as its name.
-
-    `datasets` hashes functions, and the modules that they name, with dill, which writes all of a module that is not in
-    site-packages, as that of an editable installation is, and fails.
-    """
-
-    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        return importlib.import_module, (self.__name__,)
-
-
-sys.modules[__name__.partition(".")[0]].__class__ = _ByName
-
-
 @dataclass(frozen=True)
 class ArrowMap:
-    """Function of tables of Arrow that `arrow_map` gives; it pickles as `fn` does.
+    """Function of tables of Arrow that `arrow_map` returns; it can be pickled if `fn` can.
 
     Examples
     --------
@@ -43,7 +26,7 @@ class ArrowMap:
     job: Job
 
     def __call__(self, table: Any, *more: Any, **options: Any) -> Any:
-        """The table that `Dataset.map` writes; None where `fn` gives None."""
+        """Return the table that `Dataset.map` writes; None if `fn` returns None."""
         if not is_table(table):
             raise KIND(
                 f"arrow_map is for tables of Arrow, not {type(table).__name__}; call "
@@ -61,32 +44,31 @@ def arrow_map(
     missing: str = "raise",
     items: object = "raise",
 ) -> ArrowMap:
-    """A function of batches for ``dataset.with_format("arrow").map(..., batched=True)``.
+    """Make a function of batches for ``dataset.with_format("arrow").map(..., batched=True)``.
 
     Parameters
     ----------
     fn : callable
-        Gets one argument a column: columns of lists as `Ragged` or `LoD`, columns of numbers as arrays ``(n,)``; and
-        after them what ``with_indices``, ``with_rank`` and ``fn_kwargs`` of `map` add.  Gives a dict or a named tuple
-        of new columns, each a batch, an array ``(n, ...)``, a list or a column of Arrow; or, with one column, what is
-        to stand in its place.
+        Takes one argument for each column: a column of lists as `Ragged` or `LoD`, a column of numbers as an array
+        ``(n,)``; then what ``with_indices``, ``with_rank`` and ``fn_kwargs`` of `map` add.  Returns a dict or a named
+        tuple of new columns, each a batch, an array ``(n, ...)``, a list or a column of Arrow.  With one column it may
+        return the new values of that column instead.
     columns : str or several
-        What `fn` gets, by name.
+        Names of the columns that `fn` takes.
     keep : bool or names
-        The columns of the dataset that stay beside what is new, True for all of them.  With False the number of rows
-        may change.
+        Columns of the dataset that the result keeps, True for all of them.  With False the number of rows may change.
     missing, items
-        What null sequences and null items become, see `from_arrow`.
+        How null sequences and null items are read, see `from_arrow`.
 
     Returns
     -------
     ArrowMap
-        A function of a table of Arrow that gives a table.
+        A function that takes a table of Arrow and returns one.
 
     Raises
     ------
     TypeError
-        For what is no function, and other arguments of the wrong type.
+        If `fn` is no function, and for other arguments of the wrong type.
 
     See Also
     --------
@@ -95,7 +77,11 @@ def arrow_map(
     Notes
     -----
     `map` takes the table as it is, and so its ``remove_columns`` does nothing in this format: `keep` says which stay.
-    The function is pickled, and hashed for the cache of `map`, as `fn` is.
+
+    For its cache, `map` hashes `fn` and all that `fn` names.  A function of a module is hashed by its name; one of a
+    script or a notebook may name the whole package (``import seqformats as sf``) if that was installed from a wheel.
+    With an editable installation, or if `fn` names single functions (``from seqformats import truncate``), put the
+    import into `fn`.  Else `map` warns that the function "couldn't be hashed properly", and computes anew each time.
 
     Examples
     --------
