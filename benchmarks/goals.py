@@ -69,9 +69,9 @@ def over(cell: Cell, peer: str) -> float | None:
 
 
 def share(cells: list[Cell], reached: Callable[[Cell], bool], least: str) -> str:
-    """How many of the cells reach it, and the least of a ratio."""
+    """How many of the cells reach it, and the lowest ratio."""
     met = sum(map(reached, cells))
-    return f"{met} of {len(cells)} cells, least {min(cell[least] for cell in cells):.2f}"
+    return f"{met} of {len(cells)} cells, lowest {min(cell[least] for cell in cells):.2f}"
 
 
 def rows(results: dict[str, Any]) -> Iterable[Row]:

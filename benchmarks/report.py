@@ -147,7 +147,7 @@ def summary(cells: list[dict[str, Any]], folder: str) -> list[str]:
         "≥ 1",
         "< 0.95",
         "peer / ours, mean",
-        "least",
+        "lowest",
         "limit / ours, mean",
     ]
     return table(head, rows, 2)
@@ -196,7 +196,7 @@ def defeats(cells: list[dict[str, Any]], folder: str, explained: bool) -> list[s
         ]
         for reason, group in grouped(cells)
     ]
-    lines = [text, "", *table(["why", "cells", "least", "peer / ours, mean"], rows), ""]
+    lines = [text, "", *table(["why", "cells", "lowest ratio", "mean ratio"], rows), ""]
     lines += ["The known reasons, each found by a profile or a trial on such a machine:", ""]
     for reason, group in grouped(cells):
         where = listed([cell["operation"] for cell in group]), listed([cell["shape"] for cell in group])
@@ -210,7 +210,7 @@ def same(cells: list[dict[str, Any]]) -> list[str]:
     for reason, some in spared(cells):
         where = listed([cell["operation"] for cell in some]), listed([cell["shape"] for cell in some])
         least = ratio(min(cell["ratio"] for cell in some))
-        lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}; the least at {least}.")
+        lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}; the lowest ratio {least}.")
     return lines
 
 
@@ -227,7 +227,7 @@ def start_up(found: dict[str, Any]) -> list[str]:
         ]
         for name, t in times.items()
     ]
-    lines = table(["a fresh process", "least ms", "median", "quartiles", "least ms of the CPU"], rows)
+    lines = table(["a fresh process", "minimum ms", "median", "quartiles", "minimum ms of the CPU"], rows)
     return [*lines, "", found["from"]] if "from" in found else lines
 
 
