@@ -357,7 +357,7 @@ def main() -> int:
         except host.Unable as error:
             print(error, file=sys.stderr)
             return 1
-        print(f"{found['arrays']}, a driver that answers at once, the least of many calls\n")
+        print(f"{found['arrays']}, a driver that answers at once, minima of many calls\n")
         print("\n".join(host_table(found)))
         return 0
     only = [word for word in options.only.split(",") if word] or list(STEPS)
