@@ -210,7 +210,7 @@ def same(cells: list[dict[str, Any]]) -> list[str]:
     for reason, some in spared(cells):
         where = listed([cell["operation"] for cell in some]), listed([cell["shape"] for cell in some])
         least = ratio(min(cell["ratio"] for cell in some))
-        lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}; the lowest ratio {least}.")
+        lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}; lowest ratio {least}.")
     return lines
 
 

@@ -100,7 +100,7 @@ class Pronouncer:
         self.weights, self.bias = np.ascontiguousarray(arrays["fc_w"].T), arrays["fc_b"]
 
     def encode(self, words: Sequence[str]) -> np.ndarray:
-        """One state a word, ``(words, width)``.  `Packed` has the longest first, so a word that has ended leaves."""
+        """One state per word, ``(words, width)``.  `Packed` has the longest first, so a word that has ended leaves."""
         ids = [[*(LETTER_IDS[letter] for letter in word), END_OF_WORD] for word in words]
         packed = sf.convert(sf.Ragged(np.concatenate(ids), [len(row) for row in ids]), sf.Packed)
         states = np.zeros((len(words), self.encoder.width), np.float32)

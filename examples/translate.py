@@ -113,7 +113,7 @@ def generate(model: Model, encoder_ctx: np.ndarray, beam_size: int, max_length: 
         target_word = generated_ids[-1]  # [source -> prefixes, prefix -> the words selected for it]
         # the memory has one row a prefix: a prefix with three words goes on three times, one without any is dropped
         decoder_mem = sf.expand_as(decoder_mem, target_word).data
-        # each word is the end of a prefix now; the context has one row a source, and follows by the source of each row
+        # each word is the end of a prefix now; the context has one row per source, and follows by its source
         source_of_row = np.repeat(sources, np.diff(prefixes[0]))
         logits, decoder_mem = decoder_step(model, target_word.data, decoder_mem, encoder_ctx[source_of_row])
         scores = log_softmax(logits)

@@ -27,7 +27,7 @@ WIDE = 100  # tokens; with so many, a table of what follows two of them were too
 
 @dataclass(frozen=True)
 class Case:
-    """A table, by what it is drawn from, the prompts (one a source) and the settings of the search."""
+    """A table, by what it is drawn from, the prompts (one per source) and the settings of the search."""
 
     rule: str
     seed: int

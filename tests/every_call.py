@@ -213,7 +213,7 @@ class Batch:
 
     @property
     def rows(self):
-        """One item a sequence."""
+        """One item per sequence."""
         return numbers(self.rng, (self.n, *self.data.shape[1:]), self.data.dtype)
 
 

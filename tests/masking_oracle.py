@@ -21,7 +21,7 @@ def four(seed, purpose, sequence, place):
 
 
 def number(seed, purpose, sequence, place):
-    """One number a place, four of which share a counter."""
+    """One number per place, four of which share a counter."""
     return four(seed, purpose, sequence, place // 4)[place % 4]
 
 

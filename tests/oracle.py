@@ -235,7 +235,7 @@ def build(kind, truth, **options):
 
 
 def nested(truth, leaves="scalars"):
-    """Nested lists: Python scalars for item shape () (or `leaves="arrays"`), else an array a sequence.
+    """Nested lists: Python scalars for item shape () (or `leaves="arrays"`), else an array per sequence.
 
     Dates stay NumPy scalars, since as Python objects they would lose their unit.
     """

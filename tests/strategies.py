@@ -272,7 +272,7 @@ def position_lists(n):
 
 
 def masks(n):
-    """One bool a sequence, as an array or a list."""
+    """One bool per sequence, as an array or a list."""
     some = st.lists(st.booleans(), min_size=n, max_size=n)
     wraps = [lambda found: np.array(found, bool)] + ([list] if n else [])
     return st.tuples(some, st.sampled_from(wraps)).map(lambda pair: pair[1](pair[0]))

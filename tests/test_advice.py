@@ -158,7 +158,7 @@ FOLLOWED = {
         lambda: sf.recurrence(x, 0.5, where=np.ones(3)),
         lambda: sf.recurrence(x, 0.5, where=np.ones(3) != 0),
     ),
-    "give group= a key a sample where sizes differ": (
+    "give group= a key per sample where sizes differ": (
         lambda: sf.rl.group_advantages(np.ones(3), 2),
         lambda: sf.rl.group_advantages(np.ones(3), group=["a", "a", "b"]),
     ),

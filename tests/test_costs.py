@@ -320,7 +320,7 @@ def test_signatures():
 
 
 def levels(count):
-    """A batch of one sequence a level, with so many levels."""
+    """A batch of one sequence per level, with so many levels."""
     return sf.LoD(np.ones(2), [[0, 1]] * (count - 1) + [[0, 2]])
 
 

@@ -175,7 +175,7 @@ def test_the_memory_in_its_own_levels_is_expanded_too():
 
 
 def test_a_source_s_context_follows_its_prefixes():
-    """The context has one row a source, so it cannot be expanded over prefixes at once."""
+    """The context has one row per source, so it cannot be expanded over prefixes at once."""
     context, target = letters("a b"), sf.LoD(np.zeros(12), TARGET_WORD)
     with pytest.raises(sf.StructureError, match="x has 2 rows, but like has 5 innermost sequences"):
         sf.expand_as(context, target)

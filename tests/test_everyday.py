@@ -42,7 +42,7 @@ def test_long_documents_through_a_model_in_windows(kind):
     assert chunks.starts.tolist() == [0, 2, 4, 0]
 
     @sf.with_masked
-    def model(m):  # two scores a token
+    def model(m):  # two scores per token
         return np.stack([m.data, -m.data], axis=-1).astype(np.float32)
 
     scores = sf.unchunk(model(chunks), how="mean")

@@ -1,6 +1,6 @@
 """``python -m seqformats``: versions, devices, threads, where machine code comes from, the conversion table.
 
-``python -m seqformats doctor``: whether all that runs as it should, a line a check; the status 1 says that it does not.
+``python -m seqformats doctor``: whether all that runs as it should, a line per check; with status 1 if not.
 
 ``python -m seqformats bench --like my.parquet --column ids``: operations on sequences as long as those, beside others.
 

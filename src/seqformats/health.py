@@ -58,7 +58,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """Result of `doctor`, shown as a line a check.
+    """Result of `doctor`, shown as a line per check.
 
     Parameters
     ----------

@@ -287,7 +287,7 @@ def test_a_whole_search_with_the_step():
         ([np.zeros(2)], TypeError, "must be LoDs"),
         (3, TypeError, "must be LoDs"),
         ([sf.LoD(np.zeros(2), [[0, 2]])], sf.StructureError, "2 levels"),
-        ([sf.LoD(np.zeros((1, 2)), [[0, 1], [0, 1]])], sf.StructureError, "one number a row"),
+        ([sf.LoD(np.zeros((1, 2)), [[0, 1], [0, 1]])], sf.StructureError, "one number per row"),
         (
             [sf.LoD(np.zeros(1), [[0, 1], [0, 1]]), sf.LoD(np.zeros(1), [[0, 2], [0, 1, 1]])],
             sf.StructureError,

@@ -81,7 +81,7 @@ class Both(NamedTuple):
     width: int = 3
 
 
-# Made of one text a row, and the texts taken out of it again.
+# Made of one text per row, and the texts taken out of it again.
 FORMS = {
     "list": (list, lambda m: m),
     "tuple": (tuple, lambda m: m),
@@ -222,7 +222,9 @@ OPAQUE = {
 
 @pytest.mark.parametrize("memory", OPAQUE.values(), ids=list(OPAQUE))
 def test_an_object_of_which_nothing_is_known(memory):
-    with pytest.raises(TypeError, match=r"memory holds a \w+, .*one object a row.*reorder_cache\(beam_idx\) or follow"):
+    with pytest.raises(
+        TypeError, match=r"memory holds a \w+, .*one object per row.*reorder_cache\(beam_idx\) or follow"
+    ):
         sf.BeamDecoder(memory, **OPTIONS)
     ran = []
     hook = [lambda scores, state: ran.append(1) or scores]

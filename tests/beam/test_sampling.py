@@ -329,7 +329,7 @@ def test_a_sample_is_traced():
 
 
 def test_rows_are_those_that_are_asked_for():
-    """At first one a source; memory follows."""
+    """At first one per source; memory follows."""
     seen = []
 
     def step(state):

@@ -325,7 +325,7 @@ def test_bytes_of_one_size():
 
 
 WRONG = [
-    (pa.array([1, 2]), "one item a row.*from_table"),
+    (pa.array([1, 2]), "one item per row.*from_table"),
     (pa.array([[{"a": 1}]]), "struct.*reads their first field"),
     (pa.array([{"a": 1}]), "struct.*from_table"),
     (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())), "struct|map"),
@@ -853,7 +853,7 @@ def test_a_column_is_a_batch_everywhere():
     assert sf.convert(column, sf.Ragged, copy=True).data.flags.writeable
     assert sf.convert(column, sf.Masked, dtype="float32", fill=-1).data.tolist() == [[1, 2], [3, -1]]
     assert sf.with_padded(lambda x: pa.array([[5.0], [6.0]]))(sf.Ragged(np.zeros(2), [1, 1])).to_nested() == [[5], [6]]
-    with pytest.raises(TypeError, match="one item a row"):
+    with pytest.raises(TypeError, match="one item per row"):
         sf.convert(pa.chunked_array([[1, 2]]), sf.Ragged)
     with pytest.raises(TypeError, match="no encoding"):
         sf.convert(pa.array([1, 2]), sf.Ragged)

@@ -473,7 +473,7 @@ BAD = [
     ([{"input_ids": "abc"}], TypeError, "'input_ids'.*str"),
     ([{"input_ids": [1]}, {"input_ids": None}], sf.StructureError, "'input_ids': row 1 is None"),
     ([{"input_ids": [0.5]}], TypeError, "'input_ids'.*integers.*float64"),
-    ([{"input_ids": [[1], [2, 3]]}], sf.StructureError, "'input_ids'.*one sequence a row"),
+    ([{"input_ids": [[1], [2, 3]]}], sf.StructureError, "'input_ids'.*one sequence per row"),
     ([{"input_ids": 3}], sf.StructureError, "'input_ids'"),
     ([{"input_ids": [2**63]}], sf.StructureError, "'input_ids'.*int64"),
     ([{"input_ids": [2**70]}], TypeError, "'input_ids'"),

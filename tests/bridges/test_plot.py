@@ -257,7 +257,7 @@ WRONG = [
     (lambda: plot.buckets([3], [[0.5]]), TypeError, "batches must hold positions, integers on the host"),
     (lambda: plot.buckets([3], 5), TypeError, "is no encoding"),
     (lambda: plot.buckets([3], sf.Ragged(np.array([1]), [1])), sf.StructureError, "but there are 1 lengths"),
-    (lambda: plot.buckets([3], sf.Ragged(np.zeros((1, 2), int), [1])), sf.StructureError, "one position an item"),
+    (lambda: plot.buckets([3], sf.Ragged(np.zeros((1, 2), int), [1])), sf.StructureError, "one position per item"),
     (lambda: plot.mask(np.zeros((2, 2))), TypeError, "a mask must hold bools, not float64"),
     (lambda: plot.mask(np.zeros((2, 2, 2), bool)), sf.StructureError, "two axes"),
     (lambda: plot.mask([1], copy=1), TypeError, "copy must be True or False"),

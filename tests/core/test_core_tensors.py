@@ -166,7 +166,7 @@ def slopes_of_policies(x):
 
 
 def weights_for(x):
-    """One an item."""
+    """One per item."""
     dtype = torch.float32 if x.data.dtype == torch.float32 else torch.float64
     return torch.linspace(0, 1, x.data.shape[0], dtype=dtype)
 

@@ -328,21 +328,24 @@ ERRORS = {
         sf.ConversionError,
         lambda: sf.merge_asof(x, x, tolerance=-1),
     ),
-    r"values must have one number an item, .* but has \(2,\)": (
+    r"values must have one number per item, .* but has \(2,\)": (
         sf.StructureError,
         lambda: sf.searchsorted(x, sf.Ragged(np.zeros((3, 2)), [2, 1])),
     ),
     "x has items of dtype complex128": (TypeError, lambda: sf.isin(sf.astype(x, complex), x)),
     "y must be a batch, or an array of one axis": (sf.StructureError, lambda: sf.isin(x, np.zeros((2, 2)))),
     "bins are for integers, but x has dtype float64": (TypeError, lambda: sf.bincount(x, 3)),
-    r"weights must have one number an item, shape \(3,\)": (sf.StructureError, lambda: sf.bincount(ids, 4, np.ones(2))),
+    r"weights must have one number per item, shape \(3,\)": (
+        sf.StructureError,
+        lambda: sf.bincount(ids, 4, np.ones(2)),
+    ),
     "weights has sequences of lengths": (sf.StructureError, lambda: sf.bincount(ids, 4, [[1.0], [1.0, 2.0]])),
     "size must be at least 0": (sf.ConversionError, lambda: sf.bincount(ids, -1)),
     "n must be at least 0": (sf.ConversionError, lambda: sf.diff(x, -1)),
     "have no differences": (TypeError, lambda: sf.diff(sf.Ragged(np.array(["a"]), [1]))),
     "valid must hold bools": (TypeError, lambda: sf.ffill(x, ids)),
     "by has sequences of lengths": (sf.StructureError, lambda: sf.sort(x, by=[[1], [2, 3]])),
-    "by must have one key an item": (sf.StructureError, lambda: sf.sort(x, by=sf.Ragged(np.zeros((3, 2)), [2, 1]))),
+    "by must have one key per item": (sf.StructureError, lambda: sf.sort(x, by=sf.Ragged(np.zeros((3, 2)), [2, 1]))),
     "keys has sequences of lengths": (sf.StructureError, lambda: sf.window_by(x, [[1], [2, 3]], 1, 1)),
     "before must be a number that is not negative, not nan": (
         sf.ConversionError,

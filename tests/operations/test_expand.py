@@ -210,7 +210,7 @@ def test_threads_do_not_matter(item_shape):
 
 
 def rows_in(kind, array):
-    """The rows of an array, one a sequence."""
+    """The rows of an array, one per sequence."""
     return array if kind is np.ndarray else sf.convert(sf.Ragged(array, [1] * len(array)), kind)
 
 

@@ -22,7 +22,7 @@ NUMBERS = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfciu" or dtyp
 
 @st.composite
 def marks(draw, lengths):
-    """A bool an item, as lists, and in one of the ways in which they can be given."""
+    """A bool per item, as lists, and in one of the ways in which they can be given."""
     found = [draw(st.lists(st.booleans(), min_size=k, max_size=k)) for k in lengths]
     kind = draw(st.sampled_from([*oracle.ENCODINGS, list, np.ndarray]))
     if kind is list and lengths:
@@ -89,8 +89,8 @@ def test_a_mask_of_its_own():
 ERRORS = {
     "keep has 1 sequences, but x has 2": (sf.StructureError, [[True]]),
     "sequence 1 of keep has 0 items, but that of x has 1": (sf.StructureError, [[True, True, True], []]),
-    "one bool an item, but has item shape": (sf.StructureError, sf.Ragged(np.zeros((4, 2), bool), [3, 1])),
-    r"one bool an item, shape \(4,\)": (sf.StructureError, np.zeros(3, bool)),
+    "one bool per item, but has item shape": (sf.StructureError, sf.Ragged(np.zeros((4, 2), bool), [3, 1])),
+    r"one bool per item, shape \(4,\)": (sf.StructureError, np.zeros(3, bool)),
     "keep must hold bools, not int64; give keep != 0": (TypeError, [[1, 0, 1], [0]]),
     "keep must hold bools, not uint8": (TypeError, np.zeros(4, np.uint8)),
     "is no single batch": (TypeError, 1),

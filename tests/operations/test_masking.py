@@ -388,7 +388,7 @@ X = sf.Ragged(np.array([1, 2, 3], np.int8), [2, 1])
         (sf.ConversionError, "does not fit int64", {"ignore": 2**70}),
         (sf.StructureError, r"special has sequences of lengths \[3\]", {"special": sf.Ragged(np.ones(3, bool), [3])}),
         (TypeError, "special must hold bools", {"special": sf.Ragged(np.ones(3), [2, 1])}),
-        (sf.StructureError, "one bool an item", {"whole": sf.Ragged(np.ones((3, 2), bool), [2, 1])}),
+        (sf.StructureError, "one bool per item", {"whole": sf.Ragged(np.ones((3, 2), bool), [2, 1])}),
         (sf.StructureError, "only one level", {"whole": True}),
         (TypeError, "special must be", {"special": [1.5]}),
         (sf.ConversionError, "spans are of any items", {"spans": 3, "whole": True}),

@@ -92,7 +92,7 @@ def test_gather_of_nothing():
 
 ERRORS = {
     "index has 1 sequences, but x has 2": (sf.StructureError, [[0]]),
-    "index must hold one integer an item": (sf.StructureError, sf.Ragged(np.zeros((2, 2), int), [1, 1])),
+    "index must hold one integer per item": (sf.StructureError, sf.Ragged(np.zeros((2, 2), int), [1, 1])),
     "index must hold integers, not float64": (TypeError, [[0.0], [0]]),
     "index must hold integers, not bool": (TypeError, [[True], [False]]),
     r"index\[1\]\[1\] is 1, but sequence 1 of x has 1 items": (IndexError, [[2, -3], [0, 1]]),

@@ -266,7 +266,7 @@ def ranges(draw, lengths):
 
 
 def numbers(value, n):
-    """One integer a sequence."""
+    """One integer per sequence."""
     return [int(value)] * n if np.ndim(value) == 0 else [int(one) for one in np.ravel(value)]
 
 
@@ -710,7 +710,7 @@ ERRORS = {
         "scatter: 2 sequences.* 3 rows": lambda: sf.scatter(np.zeros((3, 2)), PLACES, ragged(1, 2)),
         "scatter: lengths": lambda: sf.scatter(np.zeros((2, 9)), PLACES, ragged(2, 1)),
         "scatter: item shape": lambda: sf.scatter(np.zeros((2, 9, 1)), PLACES, ragged(1, 2)),
-        "scatter: one integer an item": lambda: sf.scatter(np.zeros((1, 2)), ragged(1, item_shape=(2,)), ragged(1)),
+        "scatter: one integer per item": lambda: sf.scatter(np.zeros((1, 2)), ragged(1, item_shape=(2,)), ragged(1)),
         "scatter: float64.*float32": lambda: sf.scatter(np.zeros((2, 9), "f4"), PLACES, ragged(1, 2)),
         "scatter: axes": lambda: sf.scatter(np.zeros(2), PLACES, ragged(1, 2)),
     },

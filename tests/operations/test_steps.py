@@ -109,7 +109,7 @@ def test_other_lengths_within_the_steps(arrays, data):
 
 @given(data=st.data())
 def test_steps_without_their_inner_levels(data):
-    """Every step of a `LoD` reduced to one row a sequence: what is packed has one level less."""
+    """Every step of a `LoD` reduced to one row per sequence: what is packed has one level less."""
     truth = data.draw(strategies.batches(levels=2, kinds=DOUBLE, shapes=[(), (2,)]))
     x = noise(oracle.build(sf.LoD, truth), 0)
     steps = unpack(x)

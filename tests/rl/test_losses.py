@@ -277,7 +277,7 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (
             lambda: sf.rl.policy_loss(X, np.ones(3), np.ones(2)),
             TypeError,
-            "old has a number an item, so it must be a batch",
+            "old has a number per item, so it must be a batch",
         ),
         (lambda: sf.rl.policy_loss(X, X, None), TypeError, "advantages must be a batch, or an array"),
         (lambda: sf.rl.policy_loss(X, X, np.ones(2), clip=(0.2, -1)), sf.ConversionError, "clip must not be negative"),
@@ -293,10 +293,10 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (lambda: sf.rl.group_advantages(np.ones(5), 0), sf.ConversionError, "group must be at least 1 sample"),
         (lambda: sf.rl.group_advantages(np.ones(2), [1]), sf.StructureError, "one key is needed for each"),
         (lambda: sf.rl.group_advantages(np.ones(2), [0.5, 1]), TypeError, "keys of groups must be integers or strings"),
-        (lambda: sf.rl.group_advantages(X, 2), TypeError, "rewards has a number a sample, so it must be an array"),
+        (lambda: sf.rl.group_advantages(X, 2), TypeError, "rewards has a number per sample, so it must be an array"),
         (lambda: sf.rl.group_advantages(np.ones(2), 2, where=[1, 0]), TypeError, "where must hold bools"),
         (lambda: sf.rl.whiten(X, moments=np.ones(2)), sf.StructureError, r"moments must have shape \(3,\)"),
-        (lambda: sf.rl.moments(sf.Ragged(np.ones((3, 2)), [3])), sf.StructureError, "x must have a number an item"),
+        (lambda: sf.rl.moments(sf.Ragged(np.ones((3, 2)), [3])), sf.StructureError, "x must have a number per item"),
     ],
 )
 def test_bad_input(call, kind, words):

@@ -254,23 +254,27 @@ X, Y = sf.Ragged(np.arange(3.0), [2, 1]), sf.Ragged(np.arange(3.0), [1, 2])
     [
         (lambda: sf.rl.gae(X, Y), sf.StructureError, "rewards has sequences of lengths"),
         (lambda: sf.rl.gae(X, np.ones(3)), TypeError, "ndarray is no single batch"),
-        (lambda: sf.rl.gae(np.ones(3), X), sf.StructureError, r"rewards must have shape \(2,\), one number a sequence"),
+        (
+            lambda: sf.rl.gae(np.ones(3), X),
+            sf.StructureError,
+            r"rewards must have shape \(2,\), one number per sequence",
+        ),
         (
             lambda: sf.rl.gae(X, sf.Ragged(np.ones((3, 2)), [2, 1])),
             sf.StructureError,
-            "values must have a number an item",
+            "values must have a number per item",
         ),
         (lambda: sf.rl.gae(X, X, gamma=np.ones(3)), sf.StructureError, r"gamma must be a number, or have shape \(2,\)"),
         (lambda: sf.rl.gae(X, X, lam="0.9"), TypeError, "lam must be a number"),
         (lambda: sf.rl.gae(X, X, bootstrap=np.ones(3)), sf.StructureError, r"bootstrap must have shape \(2,\)"),
         (lambda: sf.rl.gae(X, X, where=[1, 0, 1]), sf.StructureError, "list"),
         (lambda: sf.rl.gae(X, X, where=np.array([1, 0, 1])), TypeError, "where must hold bools, not int64"),
-        (lambda: sf.rl.gae(X, X, done=np.ones(2, bool)), sf.StructureError, "done must have one bool an item"),
-        (lambda: sf.rl.returns(np.ones(2)), TypeError, "rewards has an outcome a sequence, but no batch says"),
+        (lambda: sf.rl.gae(X, X, done=np.ones(2, bool)), sf.StructureError, "done must have one bool per item"),
+        (lambda: sf.rl.returns(np.ones(2)), TypeError, "rewards has an outcome per sequence, but no batch says"),
         (lambda: sf.rl.token_rewards(np.ones(2), np.ones(3, bool)), TypeError, "where says how long the sequences are"),
         (lambda: sf.rl.token_rewards(np.ones(3), X), sf.StructureError, r"outcome must have shape \(2,\)"),
         (lambda: sf.rl.token_rewards(np.ones(2), X), TypeError, "where must hold bools"),
-        (lambda: sf.rl.token_rewards(X, X), TypeError, "outcome has a number a sequence, so it must be an array"),
+        (lambda: sf.rl.token_rewards(X, X), TypeError, "outcome has a number per sequence, so it must be an array"),
     ],
 )
 def test_bad_input(call, kind, words):

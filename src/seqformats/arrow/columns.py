@@ -81,7 +81,7 @@ def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise"
         found = _read(chunks, kind, missing, items)
         if not found.levels:
             raise KIND(
-                f"a column of {kind} has one item a row, and no sequences; from_table gives it as an array, "
+                f"a column of {kind} has one item per row, and no sequences; from_table gives it as an array, "
                 "sf.Ragged(rows, lengths) makes sequences of its rows"
             )
         return _batch(found)

@@ -23,7 +23,7 @@ def to_arrow(x: Given, *, large: bool = True, type: Any = None) -> Any:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
-        What a reduction gives is such an array: one item a row.
+        What a reduction gives is such an array: one item per row.
     large : bool
         Lists with offsets of 64 bits, ``large_list``; else of 32 bits, ``list``, where they fit.
     type : a type of pyarrow, optional

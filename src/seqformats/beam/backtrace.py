@@ -130,13 +130,13 @@ def beam_backtrace(
 def _steps(given: object, what: str) -> tuple[LoD, ...]:
     steps = given.steps if isinstance(given, TensorArray) else given
     if not isinstance(steps, Sequence) or not all(isinstance(step, LoD) for step in steps):
-        raise BATCH(f"{what} must be LoDs, one a step")
+        raise BATCH(f"{what} must be LoDs, one per step")
     if not steps:
         raise EMPTY(f"{what} has no step; the first holds the start tokens")
     for t, step in enumerate(steps):
         step._look()
         if len(step.lod) != 2 or step.item_shape not in ((), (1,)):
-            raise SHAPE(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {quote(step)}")
+            raise SHAPE(f"{what}[{t}] must hold one number per row and have 2 levels, but it is {quote(step)}")
         if len(step) != len(steps[0]):
             raise COUNTS(f"{what}[{t}] has {len(step)} sources, but {what}[0] has {len(steps[0])}")
         if t and step._structure.n != steps[t - 1].rows:

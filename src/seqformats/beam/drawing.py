@@ -28,7 +28,7 @@ class Drawing:
     takes_logits = False
     """Are scores taken as the model gives them, if no hook has seen them?"""
     alone = False
-    """Is there one candidate a hypothesis, with nothing to leave out?"""
+    """Is there one candidate per hypothesis, with nothing to leave out?"""
 
     def found(self, query: Query, live: Live, best: Best) -> Candidates:
         """The candidates of each beam."""

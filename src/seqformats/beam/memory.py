@@ -136,7 +136,8 @@ def _collect(
     elif known and not callable(x) and not isinstance(x, _CARRIED):
         raise KIND(
             f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a list or "
-            "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents, tokens)"
+            "tuple with one object per row, or an object with a method reorder_cache(beam_idx) or "
+            "follow(parents, tokens)"
         )
 
 
@@ -206,7 +207,7 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
             if rows is not None and count != rows:
                 raise COUNTS(
                     f"{what} holds a {type(part).__name__} of {count} Python objects, but has {rows} rows; a list or "
-                    "tuple without arrays holds one object a row, and what belongs to no row goes into `shared`"
+                    "tuple without arrays holds one object per row, and what belongs to no row goes into `shared`"
                 )
         if rows is not None and count != rows:
             raise COUNTS(f"{what} must have {rows} rows, one for each row of the state, not {count}")

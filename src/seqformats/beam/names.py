@@ -14,12 +14,12 @@ _NAMES = {
 }
 _WAYS = {
     "max_length max_len max_len_a max_len_b max_decoding_length max_tokens": (
-        "is called max_new_tokens here, which counts what comes behind the start, and may be an array, one a source"
+        "is called max_new_tokens here, which counts what comes behind the start, and may be an array, one per source"
     ),
     "min_length min_len min_decoding_length min_tokens": (
         "is called min_new_tokens here, which counts what comes behind the start and before the end"
     ),
-    "match_source_len": "is called max_new_tokens here, which may be an array, one a source",
+    "match_source_len": "is called max_new_tokens here, which may be an array, one per source",
     "max_time": "is no option here: a loop of one's own, BeamDecoder, may stop at any step",
     "ignore_eos": "is no option here: give an empty list as `end`",
     "normalize_scores unnormalized": "is length_penalty=0 here, which divides a score by nothing",

@@ -163,7 +163,7 @@ def _given_starts(start: Whole, n: int | None) -> Array:
         return found
     token = int(integers([whole(to_host(start).item() if is_array(start) else start, "start")], "start")[0])
     if n is None:
-        raise EMPTY("how many sources are there?  Without a memory give start as an array, one token a source")
+        raise EMPTY("how many sources are there?  Without a memory give start as an array, one token per source")
     return np.full(n, token, np.int64)
 
 

@@ -187,7 +187,7 @@ class Search:
         return self._advance(told, new)
 
     def _room(self, most: int) -> tuple[NewRows, Tree]:
-        """Room for what becomes of so many candidates: rows, which a state will show, and nodes."""
+        """Allocate the rows, which a state will show, and the nodes for so many candidates."""
         rows = min(most, self._most_rows)
         return NewRows(np.empty((4, rows), np.int64), np.empty((2, rows), np.float32)), self.nodes.tree(most)
 

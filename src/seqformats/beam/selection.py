@@ -123,7 +123,7 @@ class Selection:
         if self._sample is not None and self._sample.alone and (self.hooks.on_candidates or self.prune != Prune()):
             other = "on_candidates" if self.hooks.on_candidates else "prune"
             if self.rule.greedy:
-                raise TOGETHER(f'{other} does not go with the rule "greedy", which has one candidate a source')
+                raise TOGETHER(f'{other} does not go with the rule "greedy", which has one candidate per source')
             raise TOGETHER(
                 f"{other} does not go with a Sample, of which each hypothesis draws one candidate; give it "
                 "replacement=False, or change what may be drawn with on_scores"

@@ -50,7 +50,7 @@ use_kernel, use_at_most, use_torch = _of.use_kernel, _of.use_at_most, _of.use_to
 knows_dtype, switch = _of.knows_dtype, _of.switch
 
 SHARED = 4 << 20
-"""Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
+"""Bytes from which on a kernel has work for several threads: the smallest `threads_from` of `kernels.parts.record`."""
 NO_LIMIT = (1 << 63) - 1
 ANY_SIZE = 1 << 25
 """Bytes above which Python always does it: there the system zeroes padding, see `arrays.LAZY_ZEROS`."""

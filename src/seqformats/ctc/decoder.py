@@ -24,7 +24,7 @@ from .speech import NO_MODEL, finite, strings, with_hot_words, with_labels
 from .texts import Found, TextSearch
 
 LEAST = 1e-15
-"""The least probability of a token, as in pyctcdecode."""
+"""The minimum probability of a token, as in pyctcdecode."""
 
 
 class Beam(NamedTuple):

@@ -28,7 +28,7 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     Returns
     -------
     CTCResult
-        A label a source; `tokens` and `times` are a `Ragged`, or over the levels of a `LoD`.
+        A label per source; `tokens` and `times` are a `Ragged`, or over the levels of a `LoD`.
 
     Raises
     ------

@@ -49,17 +49,17 @@ def ctc_loss(
     Parameters
     ----------
     log_probs : an encoding, a list of arrays or nested lists
-        Items ``(V,)`` of floats, the log-probability of every token in a frame, of two tokens at least.
+        The frames: items of shape ``(V,)``, the log-probabilities of V tokens, at least two.
     labels : an encoding or lists of tokens
         The label of each sequence: integers without blanks, of any length.  With one level more, as a `LoD` or as
         lists in lists, each sequence has several labels or none, for n-best lists say.
     blank : int
         The token that stands for none.
     normalised : bool
-        False where these are logits, of which log-softmax is taken here.
+        False if these are logits; then log-softmax is taken first.
     reduction : "none", "sum" or "mean"
-        The loss of each label, their sum, or the mean of the losses each divided by the length of its label, 1 at
-        least.
+        The loss of each label, their sum, or the mean of the losses, each divided by the length of its label, by at
+        least 1.
     zero_infinity : bool
         Let the loss of a label that no path has be 0 instead of inf.
 

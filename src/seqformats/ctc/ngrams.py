@@ -202,9 +202,9 @@ class NGrams:
         lines : sequence of sequences of str, or of str
             The words of each sentence; a str is cut at white space.
         start : bool
-            Does a sentence begin behind ``<s>``?
+            Whether a sentence begins after ``<s>``.
         end : bool
-            Is ``</s>`` scored behind the last word?
+            Whether ``</s>`` is scored after the last word.
 
         Returns
         -------

@@ -15,7 +15,7 @@ class CTCResult:
     Attributes
     ----------
     tokens : LoD or Ragged of int64
-        Without repeats and blanks.  Of `ctc_greedy` a sequence a source; of `ctc_beam_search` a `LoD` over
+        Without repeats and blanks.  Of `ctc_greedy` a sequence per source; of `ctc_beam_search` a `LoD` over
         ``[source -> hypotheses, hypothesis -> tokens]``, best first.
     scores : array (n,) or (hypotheses,) of float32
         The log-probability of the path, or of all paths, of each, with what the options of a search add.

@@ -75,8 +75,8 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     ``_output_spec(structure, *form)``
         the leading shape of an array for sequences of this structure, the `Layout` that says where their rows belong in
         it, and which places stay free (`formats.rows.Gaps`), None where none can.  The same for what is to be written
-        as `_layout` for what is there.  A part of the form that is None, or left out, is the least that fits; one that
-        a caller has wished for and that is impossible is a ConversionError
+        as `_layout` for what is there.  A part of the form that is None, or left out, is the smallest that fits; an
+        impossible one that a caller has asked for is a ConversionError
     ``_freeze(data, structure, *form)``
         the encoding over an array that has been filled so.  Nothing is checked: data may be something that only has a
         shape and a dtype
@@ -144,7 +144,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     @property
     def max_length(self) -> int:
-        """Items in the longest (innermost) sequence; 0 where there is none."""
+        """Number of items in the longest sequence (of the innermost level); 0 where there is none."""
         return self._structure.longest
 
     @property
@@ -167,7 +167,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return self._slice(where.start, where.stop) if type(where) is slice else self._choose(where)
 
     def sequences(self) -> Sequences[Data]:
-        """The (innermost) sequences in the caller's order, each as an array ``(length, *item)``.
+        """The sequences (of the innermost level) in the caller's order, each as an array ``(length, *item)``.
 
         Returns
         -------

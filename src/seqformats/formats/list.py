@@ -1,4 +1,4 @@
-"""`List`: one array a sequence."""
+"""`List`: one array per sequence."""
 
 from __future__ import annotations
 

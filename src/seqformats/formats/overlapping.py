@@ -16,7 +16,7 @@ from .structure import Pieces, Structure
 
 
 class Overlapping(Ragged[Any]):
-    """Sequences that begin anywhere in some rows, as kernels that write one item a sequence read them."""
+    """Sequences that begin anywhere in some rows, as kernels that write one item per sequence read them."""
 
     __slots__ = ("_at",)
 
@@ -65,7 +65,7 @@ class Windows(LoD[Any]):
 
 
 def over_rows(x: Encoding, begins: Array, structure: Structure) -> Windows:
-    """Windows over the rows of `x`, one a row: each begins at that row, and they are as long as `structure` says."""
+    """Windows over the rows of `x`, one per row: each begins at that row, and they are as long as `structure` says."""
     z = x if x._flat else registry.service("converters").convert(x, Ragged)
     source = Overlapping.__new__(Overlapping)
     cum = structure.offsets

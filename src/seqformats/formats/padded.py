@@ -85,7 +85,7 @@ class Padded(Encoding[Data]):
         steps, n = data.shape[:2]
         if structure.order.size_at_t.size != steps:
             raise COUNTS(
-                f"size_at_t must have one number a step, but there are "
+                f"size_at_t must have one number per step, but there are "
                 f"{structure.order.size_at_t.size} numbers and data has {steps} steps"
             )
         if structure.n != n:

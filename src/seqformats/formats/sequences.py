@@ -22,7 +22,7 @@ class Pieces(Protocol):
 
 
 class Sequences(Sequence[Data]):
-    """The (innermost) sequences of a batch, in the caller's order: arrays ``(length, *item)``, made when asked for.
+    """The sequences of a batch, in the caller's order: arrays ``(length, *item)``, made when asked for.
 
     An integer gives one, a slice a tuple; `len` and iteration are those of any sequence of Python.
     """

@@ -154,7 +154,7 @@ class Structure:
     order: Order  # by falling length, stable
     pieces: "Pieces"  # what long sequences are cut into on a GPU
     packed: Layout  # step after step, without padding
-    by_steps: Layout  # time-major, a column a sequence
+    by_steps: Layout  # time-major, a column per sequence
     steps: tuple[Layout, Layout, Array]  # time steps as sequences, in `packed` and in `by_steps`; how long each is
     columns: Array  # (n,) the place of sequence i in that order
     tensor: Any  # the lengths as a graph of PyTorch takes them

@@ -188,7 +188,7 @@ def _column(x: Given, path: Path) -> Any:
         return read_column(x)
     if is_array(x):
         if not shape_of(x):
-            raise SHAPE(f"{name_of(path)} must have one row a sequence, but is a single number")
+            raise SHAPE(f"{name_of(path)} must have one row per sequence, but is a single number")
         return x
     if isinstance(x, (list, tuple)):
         if type(x) in (list, tuple) or not hints.for_batch(x):
@@ -200,7 +200,7 @@ def _column(x: Given, path: Path) -> Any:
         own = as_encoding(x)
         if own is not x:
             return own
-    hint = hints.for_batch(x) or "; a column is an encoding, lists, an array with one row a sequence, or None"
+    hint = hints.for_batch(x) or "; a column is an encoding, lists, an array with one row per sequence, or None"
     raise BATCH(f"{name_of(path)} is no column, but {_a(type(x).__name__)}{hint}")
 
 

@@ -24,10 +24,10 @@ from .encodings import KEYS, from_encodings
 
 _LABELS = ("labels", "label", "label_ids")
 _FILLS = {"attention_mask": 0, "position_ids": 0, "offset_mapping": 0, "special_tokens_mask": 1, "word_ids": -1}
-"""The columns with one item a token, and what pads them; beside them ids, types of tokens, and labels."""
+"""The columns with one item per token, and what pads them; beside them ids, types of tokens, and labels."""
 _BESIDE = ("special_tokens_mask", "word_ids", "offset_mapping")
 """What is there to choose the tokens that are hidden, and not for the model."""
-_SEPARATE = "; labels that are sequences of their own: seq2seq=True; one vector a row: label_pad_token_id=None"
+_SEPARATE = "; labels that are sequences of their own: seq2seq=True; one vector per row: label_pad_token_id=None"
 
 
 @dataclass(eq=False)

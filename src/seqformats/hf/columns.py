@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def columns_of(features: Given, main: str) -> dict[str, Any]:
-    """Each column under its name: a list with one value a row, an array, or a batch.
+    """Each column under its name: a list with one value per row, an array, or a batch.
 
     `features` are rows (a list of dicts), columns (a dict, or a table of Arrow), or of one column alone, which is
     then called `main`: a batch, or a list with one list, array or tensor a row.
@@ -125,7 +125,7 @@ def name_errors(name: str, read: Callable[[], T]) -> T:
 
 
 def sequences(name: str, values: Given) -> Ragged[Array]:
-    """A column with a sequence a row, its items in NumPy; StructureError or TypeError, which name the column."""
+    """A column with a sequence per row, its items in NumPy; StructureError or TypeError, which name the column."""
     if isinstance(values, list):
         _check_rows(name, values)
         if values and isinstance(values[0], Encoding):
@@ -142,7 +142,7 @@ def sequences(name: str, values: Given) -> Ragged[Array]:
         inner = np.diff(x.lod[-1])
         size = int(inner[0]) if inner.size else 0
         if len(x.lod) > 2 or x.item_shape or (inner != size).any():
-            raise COLUMNS(f"column {name!r} must hold one sequence a row, but holds {len(x.lod)} levels")
+            raise COLUMNS(f"column {name!r} must hold one sequence per row, but holds {len(x.lod)} levels")
         shaped = _host(x.data).reshape(inner.size, size) if inner.size else _host(x.data)
         return Ragged.from_offsets(shaped, x.lod[0])
     return Ragged._freeze(_host(x.data), x._structure)
@@ -180,7 +180,7 @@ def _check_rows(name: str, values: Sequence[Any]) -> None:
 
 
 def is_sequences(values: Given) -> bool:
-    """Tell whether a column holds a sequence a row, and not a number."""
+    """Tell whether a column holds a sequence per row, and not a number."""
     if isinstance(values, Encoding):
         return True
     rows = isinstance(values, (list, tuple))
@@ -222,7 +222,7 @@ def _unequal(name: str, rows: Iterable[Any]) -> str:
     lengths = [row if isinstance(row, (int, np.integer)) else np.shape(row)[:1] for row in _size(rows)]
     other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
     return (
-        f"column {name!r} has rows of different lengths (row {other} and row 0); if it has one number a token, "
+        f"column {name!r} has rows of different lengths (row {other} and row 0); if it has one number per token, "
         f"say what pads it: fills={{{name!r}: 0}}"
     )
 
@@ -239,7 +239,7 @@ def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = No
     """
     data = x.data
     if item is not None and x.item_shape != item:
-        raise COLUMNS(f"column {name!r} must hold one sequence a row, items of shape {item}, not {x.item_shape}")
+        raise COLUMNS(f"column {name!r} must hold one sequence per row, items of shape {item}, not {x.item_shape}")
     if data.dtype == np.int64:
         return x
     if data.dtype.kind not in "iub" and data.size:
@@ -250,7 +250,7 @@ def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = No
 
 
 def check_beside(name: str, x: Ragged[Array], main: str, ids: Ragged[Array], hint: str = "") -> None:
-    """StructureError unless the column has one item a token."""
+    """StructureError unless the column has one item per token."""
     if x._structure.same_lengths(ids._structure):
         return
     if len(x) != len(ids):

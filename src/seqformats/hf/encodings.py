@@ -77,7 +77,7 @@ def from_encodings(
     Notes
     -----
     What a model makes of tokens, `vectors` (a `Ragged`, say of ``Masked.from_mask(hidden, attention_mask)``), is in
-    words with ``LoD(vectors.data, words.lod)``; ``reduce_mean`` of that has one vector a word, and
+    words with ``LoD(vectors.data, words.lod)``; ``reduce_mean`` of that has one vector per word, and
     ``expand_as(of_words, words)`` gives every token that of its word.
 
     Examples
@@ -201,7 +201,7 @@ def _source(encodings: Given, chunks: bool) -> tuple[_Encodings | _Columns, Arra
 def _documents(mapping: Given) -> Array:
     numbers = np.asarray(mapping)
     if numbers.ndim != 1 or (numbers.size and (numbers[0] < 0 or (np.diff(numbers) < 0).any())):
-        raise LENGTHS("overflow_to_sample_mapping must hold one number a chunk, which never falls")
+        raise LENGTHS("overflow_to_sample_mapping must hold one number per chunk, which never falls")
     return _offsets(np.bincount(numbers.astype(np.int64))) if numbers.size else np.zeros(1, np.int64)
 
 

@@ -63,7 +63,7 @@ def cost(config: Config) -> tuple[float, float, float]:
     text = getattr(config, "get_text_config", None)
     given = text() if callable(text) and not isinstance(config, Mapping) else config
     if _field(given, "is_encoder_decoder"):
-        raise TOGETHER("a model with an encoder and a decoder has two lengths; give balance a number a sequence")
+        raise TOGETHER("a model with an encoder and a decoder has two lengths; give balance a number per sequence")
     found = {what: next((n for n in (_field(given, name) for name in names) if n), 0) for what, names in _NAMES.items()}
     missing = [_NAMES[what][0] for what in ("hidden", "layers", "heads") if not isinstance(found[what], int)]
     missing += [_NAMES[what][0] for what in ("hidden", "layers", "heads") if found[what] == 0]

@@ -215,7 +215,7 @@ class _Order:
             rows = self._torch.cat([x.flatten(0, 1) for x in parts])
             return Ragged.from_offsets(rows[self._index(self._rows, rows)], self._structure.offsets)
         if any(x.shape[:1] != shape[:1] for x, shape in zip(parts, shapes, strict=True)):
-            raise UNPADDED(f"the model returned {tuple(first.shape)}, neither one a token nor one a sequence")
+            raise UNPADDED(f"the model returned {tuple(first.shape)}, neither one per token nor one per sequence")
         rows = self._torch.cat(parts)
         return rows[self._index(self._sequences, rows)]
 

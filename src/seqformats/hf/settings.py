@@ -48,7 +48,7 @@ IGNORED = {
 """Fields that say nothing to a search, by the reason."""
 _READ, _IGNORED = frozenset(TAKEN.split()), frozenset(" ".join(IGNORED.values()).split())
 _WHOLE = ("num_beams", "num_return_sequences", "no_repeat_ngram_size")
-_LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")  # which may be one a source
+_LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")  # which may be one per source
 _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "exponential_decay_length_penalty")
 _SAMPLING = frozenset(["top_h", "epsilon_cutoff", "eta_cutoff"])  # these act only where tokens are drawn
 _SCORES = "is no option here: let a function on_scores do it"
@@ -225,7 +225,7 @@ def _list(tokens: Any) -> list[int]:
 
 
 def _lengths(settings: Mapping[str, Any], lengths: object, encoder: bool) -> dict[str, Any]:
-    """The greatest and the least numbers of new tokens; total lengths less those of the prompts."""
+    """Return the maximum and minimum numbers of new tokens: total lengths minus those of the prompts."""
     found: dict[str, Any] = {}
     for end, default in (("max", _DEFAULT_LENGTH), ("min", 0)):
         new, total = (settings.get(f"{end}_{what}") for what in ("new_tokens", "length"))

@@ -46,7 +46,7 @@ class Mapped:
         self.loops, (self.dtype, self.axes), self.entries = _known.get(key) or remember(_known, key, self._loops())
 
     def items(self) -> Array:
-        """One item a sequence, ``(n, *item)``; StructureError where they have not all one shape."""
+        """One item per sequence, ``(n, *item)``; StructureError where they have not all one shape."""
         shape: Shape = ()
         begin, loop = 0, "numbers"
         if self.axes:
@@ -67,7 +67,7 @@ class Mapped:
         return out
 
     def sequences(self) -> tuple[Array, Array]:
-        """One array a sequence, all of them one after the other, and their lengths."""
+        """One array per sequence, all of them one after the other, and their lengths."""
         first = self._call("once", 0, self._sequence(0))
         item, lengths = first.shape[1:], np.zeros(self.n, np.int64)
         lengths[0] = len(first)

@@ -39,7 +39,7 @@ class _Steps:
         return x if self.marks is None else self.numpy.where(self.marks, x, other)
 
     def column(self, x: Value, dtype: Any) -> Value:
-        """Numbers of items; of one for all, or one a sequence, the same."""
+        """Numbers of items; of one for all, or one per sequence, the same."""
         x = _value(x).astype(dtype).reshape(-1)
         return x[:, None] if x.size == 1 else self.s.spread(x[:, None])
 

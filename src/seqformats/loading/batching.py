@@ -68,46 +68,46 @@ def batches(
 
         Only one thread at a time reads it, and few rows at a time.
     max_items : int
-        The most items of a batch, those of the column `by`; where `padded`, padding is counted.
+        The maximum number of items in a batch, counted in the column `by`, with padding if `padded`.
     to : type
-        What batches are: an encoding, or ``list``.  Of a column with more levels a row is a sequence.
+        The type of the batches: an encoding, or ``list``.  In a column with more levels each row is a sequence.
     columns : str or list of str, optional
-        Which columns; of a single name the batches are encodings, without it dicts.
+        Columns to read.  With a single name batches are encodings, else dicts.
     by : str, optional
-        The column whose lengths decide, the first that holds sequences without it.  Strings there, or in a single
-        column, are sequences of bytes (UTF-8); elsewhere they are single values.
+        The column whose lengths decide, by default the first that holds sequences.  Strings in it, or in a single
+        column, are sequences of bytes (UTF-8); in other columns they are single values.
     shuffle : bool
-        True for a random order, another one in each epoch.  Rows in memory, of tables and of a ``Dataset`` are
-        drawn from all; up to 32 files, or shards of an ``IterableDataset``, are read at once, in a random order, and
-        windows filled with rows of all of these.  Other sources have one order alone.
+        True for a random order, another one in each epoch.  Rows in memory, of tables and of a ``Dataset`` are drawn
+        from all rows.  Of files, or shards of an ``IterableDataset``, up to 32 are read at once, in a random order, and
+        each window is filled with rows of all of these.  Other sources have one order alone.
     shuffle_buffer : int, optional
-        How many rows a window has, in memory.  Without it as many as make about 100 batches, but no more than 65,536;
-        0 keeps the order.
+        How many rows a window holds in memory; it does not shuffle by itself.  By default as many as make about 100
+        batches, but at most 65,536; 0 keeps the order.
     seed : int, optional
-        With `shuffle` it gives the order of all rows, 0 if it is not given.  Without `shuffle` it changes the order of
-        batches within a window and of rows of the same length alone, and files come in their order; without both the
-        longest batches of a window come first.  Each epoch has another order.
+        With `shuffle`, the seed of the order of all rows, by default 0.  Without `shuffle`, rows and files come in
+        their order, and `seed` draws only the order of the batches of a window, and of rows of the same length; without
+        `seed` the longest batches of a window come first.  Each epoch has another order.
     rank, world : int, optional
-        The number of this process, and how many divide the batches.  All have to be given the same source and options;
-        each plans all batches, and lays out its own.
+        The number of this process, and the number of processes that share the batches.  All must have the same source
+        and options; each plans all batches and makes its own.
     uneven : "repeat", "drop" or "keep"
-        Where there are not as many batches for each rank: the last batch comes twice, the last few do not come, or some
-        ranks have one less.
+        If the batches cannot be shared evenly: repeat the last batch, drop the last few, or let some ranks have one
+        less.
     prefetch : int
-        How many batches a thread makes before they are asked for; 0: none, in the calling thread.
+        How many batches a thread makes in advance; with 0 the calling thread makes each when it is asked for.
     drop_last : bool
-        True to leave out the last batch where another sequence would find room in it.  With `shuffle` so is one after
-        each 400 batches, see below.
+        True to leave out the last batch if another sequence would fit into it.  With `shuffle` this is done after each
+        400 batches, see below.
     padded : bool, optional
-        True if padding counts, as it does where `to` has some.
+        Whether padding counts, by default if `to` has padding.
     max_sequences : int, optional
-        The most sequences of a batch.
+        The maximum number of sequences in a batch.
     cost : optional
-        What a sequence costs, by its length, or where `padded` its width: coefficients or a function, see `balance`.
+        The cost of a sequence by its length, or by its width if `padded`: coefficients or a function, see `balance`.
     max_cost : float, optional
-        The most that a batch costs, as `buckets` has it.
+        The maximum cost of a batch, as in `buckets`.
     too_long : "raise" or "drop"
-        An error for a row over `max_items` or `max_cost`, or leave it out.
+        For a row over `max_items` or `max_cost`: an error, or leave it out.
     missing, items
         For null sequences, and for null items and single values, see `from_arrow`.
     library, device

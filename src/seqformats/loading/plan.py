@@ -58,7 +58,7 @@ def plan_batches(
     Returns
     -------
     Ragged
-        The positions (int64), one sequence a batch.
+        The positions (int64), one sequence per batch.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 class Rows(NamedTuple):
     """Some rows that follow one another in their source.
 
-    ``columns``: a batch, or an array with one entry a row, for each name; ``start`` and ``origin``: the number of the
+    ``columns``: a batch, or an array with one entry per row, for each name; ``start`` and ``origin``: the number of the
     first row, and in what it is, for errors; ``lengths``: those of the column `by`, which decides the batches;
     ``places``: the number of each row among all that are read.
     """

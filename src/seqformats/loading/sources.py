@@ -369,7 +369,7 @@ def _gather(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
 
 
 def _column(values: list[Any], where: str, text: bool, at: int = 0) -> Any:
-    """One value a row: sequences as a batch, numbers as an array, and strings as one or the other."""
+    """One value per row: sequences as a batch, numbers as an array, and strings as one or the other."""
     first = values[0] if values else None
     if isinstance(first, (str, bytes)) and not text:
         return objects(values)

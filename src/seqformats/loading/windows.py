@@ -24,10 +24,10 @@ SECTION = 400
 class Plan(NamedTuple):
     """Options by which batches are made.
 
-    ``window``: how many rows come together before they are bucketed, None: as many as make `BATCHES` batches, 0: they
-    stay in their order; ``step`` and ``width``: what the width of a padded batch is a multiple of, and what it is at
-    least; ``seed``: what the random order begins with; ``shuffle``: whether rows come in a random order, not only the
-    batches of a window.
+    ``window``: how many rows are bucketed together, None: as many as make `BATCHES` batches, 0: they stay in their
+    order; ``step`` and ``width``: the width of a padded batch is a multiple of the one, and at least the other;
+    ``seed``: the seed of the random order; ``shuffle``: whether rows come in a random order, not only the batches of a
+    window.
     """
 
     limit: int
@@ -114,7 +114,7 @@ class Deal(NamedTuple):
     """Batches that this process takes.
 
     A turn is `world` batches that follow one another, of which it takes the one at `rank`: those of turn `first` and of
-    each `stride`-th after it.  ``uneven``: what becomes of a last turn that has not a batch for every rank.
+    each `stride`-th after it.  ``uneven``: what to do with a last turn that has not a batch for every rank.
     """
 
     rank: int = 0

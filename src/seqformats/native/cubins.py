@@ -51,7 +51,7 @@ class Image(NamedTuple):
 def images_of(
     name: str, function: Callable[[], Callable[..., Any]], signature: Signature, capability: Capability, kept: bool
 ) -> Iterator[Image]:
-    """Yield code of a kernel, what takes least time first: the next is for a driver that does not load the one before.
+    """Yield code of a kernel, the quickest first: the next is for a driver that cannot load the one before.
 
     It does not where it is older than what was shipped, or has no compiler for PTX.  See `image_of`, the last of them,
     for the parameters.

@@ -312,7 +312,7 @@ def compile_padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) ->
         columns, steps = checked_order(sizes, own, where)
         if sizes.size != rows.shape[0]:
             raise StructureError(
-                "size_at_t must have one number a step, but there are {} numbers and data has {} steps [SF103]",
+                "size_at_t must have one number per step, but there are {} numbers and data has {} steps [SF103]",
                 sizes.size,
                 rows.shape[0],
             )

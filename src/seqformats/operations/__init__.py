@@ -1,1 +1,1 @@
-"""The public operations, a family a file, and what they share."""
+"""The public operations, a family per file, and what they share."""

@@ -221,7 +221,7 @@ class AttentionCall:
         return *made, bias, sinks
 
     def extra_slopes(self, library: Library, q: Encoding, extras: list[Array], like: Array) -> tuple[Array, Array]:
-        """Zeros to which the kernel adds the gradients of the bias and the sinks; of one number a head by query."""
+        """Zeros to which the kernel adds the gradients of the bias and the sinks; of one number per head by query."""
         by_query = (*q._shape[: q._lead], self.heads)
         made = [_EMPTY[self.kind], _EMPTY[self.kind]]
         for k, given in enumerate((self.choices.form != NO_BIAS, self.choices.sunk)):

@@ -25,7 +25,7 @@ class Balance(NamedTuple):
     Attributes
     ----------
     parts : Ragged or LoD
-        Original positions, int64, that rise in each part: a sequence a rank, or ranks > micro-batches > positions.
+        Original positions, int64, that rise in each part: a sequence per rank, or ranks > micro-batches > positions.
     costs : array
         What each part costs, float64: ``(ranks,)``, or ``(ranks, micro_batches)``.
     bound : float
@@ -81,7 +81,7 @@ def balance(
     ------
     StructureError
         For a sequence over `max_items`, fewer sequences than micro-batches, `micro_batches` for which no way was found
-        to keep `max_items`, and costs that are negative, not finite or not one a sequence.
+        to keep `max_items`, and costs that are negative, not finite or not one per sequence.
     ConversionError
         For options that are too small.
     TypeError

@@ -410,7 +410,7 @@ def buckets(
     Returns
     -------
     Ragged
-        The original positions (int64), one sequence a batch, longest sequences first, equal lengths in the order they
+        The original positions (int64), one sequence per batch, longest sequences first, equal lengths in the order they
         had.
 
     Raises

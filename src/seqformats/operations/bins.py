@@ -90,7 +90,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     own = found.own
     width = check_at_least(size, "size", 0)
     if own.item_shape not in ((), (1,)):
-        raise SHAPE(f"x must have one number an item, item shape () or (1,), but has {own.item_shape}")
+        raise SHAPE(f"x must have one number per item, item shape () or (1,), but has {own.item_shape}")
     name = name_of(own)
     if not name.startswith(("int", "uint", "bool")) and (own.rows or isinstance(x, Encoding)):
         raise WHOLE(f"bins are for integers, but x has dtype {name}")
@@ -132,13 +132,13 @@ def _weights(given: Weights, x: Encoding) -> Operand:
     if is_array(given):
         rows = adopt(given, "weights")[1]
         if tuple(rows.shape) != (x._structure.rows,):
-            raise SHAPE(f"weights must have one number an item, shape ({x._structure.rows},), not {tuple(rows.shape)}")
+            raise SHAPE(f"weights must have one number per item, shape ({x._structure.rows},), not {tuple(rows.shape)}")
         found = Operand(Ragged._freeze(rows, x._structure), None, rows_of)
     else:
         found = operand_beside(given, x._sample())
         check_same_lengths(found.own._structure, x._structure, "weights", "x")
         if found.own.item_shape not in ((), (1,)):
-            raise SHAPE(f"weights must have one number an item, but have item shape {found.own.item_shape}")
+            raise SHAPE(f"weights must have one number per item, but have item shape {found.own.item_shape}")
     if type(found.own._sample()) is np.ndarray:
         found = brought_beside(found, x._sample())
     if found.own.rows or isinstance(given, Encoding):  # lists without items have no library

@@ -120,9 +120,9 @@ def chunk(
     overlap : int
         How many of them the next chunk has too, less than `size`.
     last : "keep", "drop", "pad" or "shift"
-        What becomes of a last chunk that is shorter: it stays so, is left out, is filled up with `fill`, or begins
-        earlier, so that it ends with the sequence and is as long as the others; a sequence of less than `size` items
-        then stays one short chunk.
+        For a last chunk that is shorter: keep it, leave it out, fill it up with `fill`, or let it begin earlier, so
+        that it ends with the sequence and is as long as the others.  With "shift", a sequence of less than `size` items
+        is one short chunk.
     fill : a value or an item
         What pads, exact in the dtype.
     level : int

@@ -107,7 +107,7 @@ def batch_beside(given: Given, x: Encoding, what: str, other: str = "x", item: t
     """A batch that has sequences as long as those of `x`, and items of this shape; None: any."""
     if is_array(given):
         raise KIND(
-            f"{what} has a number an item, so it must be a batch, not an array of shape {tuple(given.shape)}; "
+            f"{what} has a number per item, so it must be a batch, not an array of shape {tuple(given.shape)}; "
             f"sf.Ragged({what}, sf.lengths({other})) makes one of rows"
         )
     if item == () and core.data_alike(given, x, x._sample()) is not None:
@@ -123,9 +123,9 @@ def batch_beside(given: Given, x: Encoding, what: str, other: str = "x", item: t
 
 
 def of_numbers(x: Encoding, what: str) -> Encoding:
-    """The batch, which has a number an item; StructureError for others."""
+    """The batch, which has a number per item; StructureError for others."""
     if x.item_shape != ():
-        raise SHAPE(f"{what} must have a number an item, but has items of shape {x.item_shape}")
+        raise SHAPE(f"{what} must have a number per item, but has items of shape {x.item_shape}")
     return x
 
 
@@ -157,7 +157,7 @@ def constant(what: str, *given: object) -> None:
 def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
     """A bool for each item, laid out as `at`, which has the sequences of `x`; `NO_MARKS` for None.
 
-    Given as a batch, or as an array with one an item, sequence by sequence in the caller's order.
+    Given as a batch, or as an array with one per item, sequence by sequence in the caller's order.
     """
     if given is None:
         return NO_MARKS
@@ -168,13 +168,13 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
     if is_array(given):
         library, rows = adopt(given, what)
         if tuple(rows.shape) not in ((structure.rows,), (structure.rows, 1)):
-            raise SHAPE(f"{what} must have one bool an item, shape ({structure.rows},), not {tuple(rows.shape)}")
+            raise SHAPE(f"{what} must have one bool per item, shape ({structure.rows},), not {tuple(rows.shape)}")
         name, flat = library.dtype_name(rows.dtype), rows.reshape(-1)
         own: Encoding = Ragged._freeze(flat, structure)
     else:
         own = operand_beside(given, sample).own
         if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
-            raise SHAPE(f"{what} must hold one bool an item, but has item shape {own.item_shape}")
+            raise SHAPE(f"{what} must hold one bool per item, but has item shape {own.item_shape}")
         check_same_lengths(own._structure, structure, what, "the batch")
         library, name = library_of(own._sample()), name_of(own)
         if not structure.rows and not isinstance(given, Encoding):
@@ -211,15 +211,15 @@ def copy_marks(marks: Array) -> Array:
 
 
 def numbers_of(given: object, x: Encoding, what: str) -> Array:
-    """One number, ``(1,)`` of float64 on the host, or one a sequence, ``(n,)``, where it is given so."""
+    """One number, ``(1,)`` of float64 on the host, or one per sequence, ``(n,)``, where it is given so."""
     if is_number(given):
         return np.array([number(given, what)])
     n = x._structure.n
     if not is_array(given) and not isinstance(given, (list, tuple)):
-        raise KIND(f"{what} must be a number, or an array ({n},) with one a sequence, not {quote(given)}")
+        raise KIND(f"{what} must be a number, or an array ({n},) with one per sequence, not {quote(given)}")
     library, rows = adopt(read_list(given, what), what)
     if tuple(rows.shape) not in ((), (n,)):
-        raise COUNTS(f"{what} must be a number, or have shape ({n},), one a sequence, not {tuple(rows.shape)}")
+        raise COUNTS(f"{what} must be a number, or have shape ({n},), one per sequence, not {tuple(rows.shape)}")
     if not library.dtype_name(rows.dtype).startswith(("float", "bfloat", "int", "uint")):
         raise DTYPE(f"{what} must hold real numbers, not {library.dtype_name(rows.dtype)}")
     constant(what, rows)
@@ -234,10 +234,10 @@ def rows_beside(given: Given, x: Encoding, what: str) -> Array:
     """An array ``(n,)`` of real numbers, one a sequence of `x`, of its library."""
     n = x._structure.n
     if not is_array(given):
-        raise KIND(f"{what} has a number a sequence, so it must be an array ({n},), not {quote(given)}")
+        raise KIND(f"{what} has a number per sequence, so it must be an array ({n},), not {quote(given)}")
     library, rows = adopt(given, what)
     if tuple(rows.shape) != (n,):
-        raise COUNTS(f"{what} must have shape ({n},), one number a sequence, not {tuple(rows.shape)}")
+        raise COUNTS(f"{what} must have shape ({n},), one number per sequence, not {tuple(rows.shape)}")
     own = library_of(x._sample())
     if library is NUMPY and own is not NUMPY:
         rows = own.from_host(rows, x._sample())

@@ -20,7 +20,7 @@ Cost: TypeAlias = tuple[float, float] | tuple[float, float, float] | Callable[[A
 """Cost of a sequence: ``(a, b)`` or ``(a, b, c)`` for ``a L + b L^2 + c``, a function of all lengths, or numbers."""
 
 PLACES = 1 << 32
-"""Up to so many sequences a place and a part of a key share a word."""
+"""Up to so many sequences, a place and a part of a key share a word."""
 
 
 def costs_of(lengths: Array, cost: Cost | None) -> Array:
@@ -38,15 +38,15 @@ def costs_of(lengths: Array, cost: Cost | None) -> Array:
         found = _numbers(given, "what cost(lengths) returns")
         if found.shape != (n,):
             raise RESULT(
-                f"cost(lengths) must return ({n},), a number a sequence, but its result has shape {found.shape}"
+                f"cost(lengths) must return ({n},), a number per sequence, but its result has shape {found.shape}"
             )
     elif is_array(cost) or isinstance(cost, list):
         found = _numbers(cost, "cost")
         if found.shape != (n,):
-            raise COUNTS(f"cost must be ({n},), a number a sequence, but has shape {found.shape}")
+            raise COUNTS(f"cost must be ({n},), a number per sequence, but has shape {found.shape}")
     else:
         raise KIND(
-            f"cost must be a tuple of coefficients, a function of lengths or an array of a number a sequence, "
+            f"cost must be a tuple of coefficients, a function of lengths or an array of a number per sequence, "
             f"not {quote(cost)}"
         )
     wrong = ~(np.isfinite(found) & (found >= 0))

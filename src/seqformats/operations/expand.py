@@ -158,14 +158,14 @@ def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
 
 
 def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None, level: int = INNERMOST) -> B:
-    """Row i of `x`, repeated over the (innermost) sequence i of `like`.
+    """Row i of `x`, repeated for each item of sequence i of `like`.
 
     Parameters
     ----------
     x : an array ``(n, *item)``, or an encoding with n rows
         Items of any dtype.
-    like : an encoding (or bare list) with n (innermost) sequences
-        Only its structure is used.
+    like : an encoding or bare list
+        It has n sequences, on its innermost level if it has several.  Only its structure is used.
     out : array, optional
         See `expand`, for a `like` that is a `Ragged` or a `LoD`.
     level : int

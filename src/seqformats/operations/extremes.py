@@ -86,7 +86,7 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 
     See Also
     --------
-    reduce_max : What is raised, and what becomes of NaN and of equal items.
+    reduce_max : The errors, and the rules for NaN and equal items.
 
     Examples
     --------

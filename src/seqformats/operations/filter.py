@@ -28,12 +28,12 @@ def marks_for(own: Encoding, keep: object, what: str = "keep") -> Array:
         if tuple(marks.shape) not in ((structure.rows,), (structure.rows, 1)):
             if what == "keep" and tuple(marks.shape) == (structure.n,):
                 raise SHAPE(f"{what} has a bool for each sequence; sf.select(x, bools, level=-1) keeps whole sequences")
-            raise SHAPE(f"{what} must have one bool an item, shape ({structure.rows},), not {marks.shape}")
+            raise SHAPE(f"{what} must have one bool per item, shape ({structure.rows},), not {marks.shape}")
         name = library.dtype_name(marks.dtype)
     else:
         given = operand(keep).own
         if math.prod(given.item_shape) != 1 or len(given.item_shape) > 1:
-            raise SHAPE(f"{what} must hold one bool an item, but has item shape {given.item_shape}")
+            raise SHAPE(f"{what} must hold one bool per item, but has item shape {given.item_shape}")
         check_lengths(given._structure, structure, what)
         marks, name = rows_of(given), name_of(given)
         library = library_of(marks)
@@ -186,7 +186,7 @@ def _marks_of(name: str) -> Dtypes:
 
 
 class _Starts(Calculation):
-    """A `Calculation` of a bool an item, which takes the number of columns beside them."""
+    """A `Calculation` of a bool per item, which takes the number of columns beside them."""
 
     def __call__(self, given: Encoding, nans: bool = False) -> Array:
         """The bools of `run_starts`, laid out as `given`, of a `List` flat; with `nans` NaN equals NaN."""

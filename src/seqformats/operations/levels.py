@@ -207,7 +207,7 @@ def split(
     ----------
     x : an encoding, a list of arrays, nested lists, or an array
         Items of any dtype; an array ``(rows, *item)`` is a single sequence, a stream.
-    where : bools, an item an item
+    where : bools, one per item
         Over the same sequences, or an array of all items, ``(rows,)``, sequence by sequence.
     lengths : integers, a sequence for each sequence
         The lengths of its parts, which may be empty; of a stream a list of integers.  Instead of `where`.

@@ -102,7 +102,7 @@ def cross_entropy(
     reduction : "sequence", "mean", "sum" or "none"
         The mean over each sequence, over all items, their sum, or the loss of each item.
     weights : encoding, list of arrays, nested lists or array, optional
-        A number an item, by which its loss is multiplied; means are divided by the sum of the weights.  Bools and
+        A number per item, by which its loss is multiplied; means are divided by the sum of the weights.  Bools and
         integers are a mask, or counts: an item with 0 has no loss, whatever its scores and its target are.
     level : int
         See `reduce_sum`.  The losses of items, which are of no sequence, keep all levels.
@@ -262,7 +262,7 @@ def targets_of(given: Given, own: Encoding) -> Encoding:
             right = convert(right, Ragged)
         library, flat = right._look(), right._sample()
         if math.prod(right.item_shape) != 1 or len(right.item_shape) > 1:
-            raise SHAPE(f"targets hold one class an item, but have item shape {right.item_shape}")
+            raise SHAPE(f"targets hold one class per item, but have item shape {right.item_shape}")
     name = library.dtype_name(flat.dtype)
     if not name.startswith(("int", "uint")):
         if right.rows:

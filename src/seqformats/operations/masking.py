@@ -457,7 +457,7 @@ def _marks(given: object, x: Encoding, what: str) -> Array:
             f"{abridge(x._structure.lengths)}"
         )
     if math.prod(marks.item_shape) != 1 or len(marks.item_shape) > 1:
-        raise SHAPE(f"{what} must hold one bool an item, but has item shape {marks.item_shape}")
+        raise SHAPE(f"{what} must hold one bool per item, but has item shape {marks.item_shape}")
     sample, like = marks._sample(), x._sample()
     library = library_of(sample)
     name = library.dtype_name(marks._dtype)

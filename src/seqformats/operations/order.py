@@ -108,7 +108,7 @@ def _sorted_by(x: object, keys: Batch, falling: bool) -> Call[Any]:
     (own, result, gradient), given = operands_of(x, keys)
     beside = batch_beside(given.own, own, "by", item=None).own
     if beside.item_shape not in ((), (1,)):
-        raise SHAPE(f"by must have one key an item, item shape () or (1,), but has {beside.item_shape}")
+        raise SHAPE(f"by must have one key per item, item shape () or (1,), but has {beside.item_shape}")
     at = flat_layout(own._structure, beside.item_shape, beside.dtype)
     places = order(in_one_array(beside), at, falling, wanted=PLACES)[1].reshape(-1)
     return Call(own, pick_call(own, places, own._structure), result, gradient)

@@ -224,7 +224,7 @@ def rows_like(library: Library, x: Encoding, item: Shape, dtype: DType, like: Ar
 
 
 def two_like(library: Library, x: Encoding, name: str, like: Array) -> list[Array]:
-    """Two of `rows_like`, of one number an item and the dtype of this name, on the host in one piece of memory.
+    """Two of `rows_like`, of one number per item and the dtype of this name, on the host in one piece of memory.
 
     Where two large results are let go together, the allocator of glibc would give their pages back to the system, which
     makes them anew with the next call: that takes several times as long as a kernel that has 2 ns for an item.

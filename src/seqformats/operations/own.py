@@ -167,7 +167,7 @@ class _Own:
         return self.gather(operand(x), args)
 
     def gather(self, batch: Operand, args: tuple[Any, ...]) -> Any:
-        """Run the function from items: to one row a sequence, or to items that lie as they do."""
+        """Run the function from items: to one row per sequence, or to items that lie as they do."""
         given = batch.own
         x = in_one_array(given)
         library = library_of(x.data)
@@ -238,7 +238,7 @@ class _Own:
 
 
 def _rows(x: Given) -> Array:
-    """One row a sequence: an array, a `LoD` of the outer levels, or such lists."""
+    """One row per sequence: an array, a `LoD` of the outer levels, or such lists."""
     if isinstance(x, (list, tuple)):
         x = operand(x).own
     if not isinstance(x, Encoding) and not is_array(x):

@@ -44,7 +44,7 @@ def pack_bins(lengths: Lengths, capacity: int, *, fewest: bool = False) -> Ragge
     Returns
     -------
     Ragged
-        The original positions (int64), one sequence a bin, the longest first in each.
+        The original positions (int64), one sequence per bin, the longest first in each.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def pack_bins(lengths: Lengths, capacity: int, *, fewest: bool = False) -> Ragge
 
     Notes
     -----
-    It takes at most 11/9 of the least number of bins and one more [1]_.  A capacity over 4,194,304 is packed by first
-    fit, which promises as much.
+    It takes at most 11/9 of the minimum number of bins, plus one [1]_.  A capacity over 4,194,304 is packed by first
+    fit, which has the same limit.
 
     References
     ----------
@@ -145,17 +145,18 @@ def pack(
     capacity : int
         The most tokens of a pack.
     labels : a batch with the lengths of `documents`, optional
-        Integers, one a token: what is to be predicted, -100 for what is not.  Without it, the tokens.
+        Integers, one per token: what is to be predicted, -100 for what is not.  Without it, the tokens.
     keep_order : bool
         True if documents stay in their order, each in the last pack or a new one.  Else they go where they fit best.
     too_long : "raise" or "cut"
-        What becomes of a document over `capacity`: an error, or parts of that size and a rest, each by itself.
+        For a document over `capacity`: an error, or cut it into parts of that size and a rest, each packed by itself.
 
     Returns
     -------
     Packs
-        ``ids``, ``labels``, ``positions``, ``documents`` and ``cu_seqlens``, `Ragged` with a sequence a pack, in the
-        library and on the device of `documents`.  In each pack documents come by their position; packs by their first.
+        ``ids``, ``labels``, ``positions``, ``documents`` and ``cu_seqlens``, `Ragged` one sequence per pack, in
+        the library and on the device of `documents`.  Documents keep their order in a pack; packs are in the order of
+        their first documents.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def pack(
     if labels is not None:
         own, known, _ = _integers(labels, "labels")
         if not own.same_lengths(structure):
-            raise UNLIKE("labels must have the lengths of documents, one label a token")
+            raise UNLIKE("labels must have the lengths of documents, one label per token")
     if too_long == "raise" and structure.longest > limit:
         i = int(structure.lengths.argmax())
         over = f"more than capacity={limit}"

@@ -171,7 +171,7 @@ def places_in(own: Encoding, index: object, what: str = "x") -> tuple[Array, Str
     if structure.n != lengths.size:
         raise COUNTS(f"index has {structure.n} sequences, but {what} has {lengths.size}")
     if asked._shape[asked._lead :] not in ((), (1,)):
-        raise SHAPE(f"index must hold one integer an item, but has item shape {asked.item_shape}")
+        raise SHAPE(f"index must hold one integer per item, but has item shape {asked.item_shape}")
     given = to_host(rows_of(asked)).reshape(-1).copy()  # read once: another thread may change what is checked
     wanted = given if given.dtype is _INT64 else _as_int64(given)
     wanted.setflags(write=False)

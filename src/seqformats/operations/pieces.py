@@ -159,7 +159,7 @@ def largest(
 ) -> None:
     """Find the largest as `topk_rows` does, with all that it can find.
 
-    The items of some pieces are merged by a thread a column, and what comes of them again, until they are few.
+    The items of some pieces are merged by a thread per column, and what comes of them again, until they are few.
     """
     (out, tops, _), (own, ks, most) = made, args
     data, at, each, _ = cut(library, data, own, width, structure)

@@ -163,7 +163,7 @@ def slice(x: B, start: Counts, length: Counts, *, level: int = INNERMOST) -> B:
 
 
 def per_sequence(value: object, n: int, what: str) -> Array:
-    """One integer a sequence, ``(n,)`` int64: given so, as ``(n, 1)``, or as one for all."""
+    """One integer per sequence, ``(n,)`` int64: given so, as ``(n, 1)``, or as one for all."""
     if is_array(value):
         value = np.asarray(to_host(value))
         value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value

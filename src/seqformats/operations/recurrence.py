@@ -64,7 +64,7 @@ def recurrence(
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
     decay : number, array or batch
-        One number, or an array of shape (); one an item, in a batch or an array ``(rows,)``; one for each number of an
+        One number, or an array of shape (); one per item, in a batch or an array ``(rows,)``; one for each number of an
         item, in a batch or ``(rows, *item)``; or ``(1, *item)``, one a column.
     initial : number or array ``(n, *item)``, optional
         The state before the first item, 0 by default.
@@ -73,7 +73,7 @@ def recurrence(
     exclusive : bool
         Give the state before each item instead of the state after it.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.  At the others the state stands still, and neither
+        Which items are steps, one bool per item as for `filter`.  At the others the state stands still, and neither
         their `x` nor their `decay` is looked at.
     final : bool
         Give the states after all items too, with which a stream goes on as `initial`.
@@ -308,7 +308,7 @@ def ema(
         Divide by the sum of the weights of the items so far.  Otherwise the first item is where the average begins:
         ``decay * average + (1 - decay) * x`` from there on.
     where : a batch or an array of bools, optional
-        Which items count, one bool an item as for `filter`.  At the others the average stays as it is.
+        Which items count, one bool per item as for `filter`.  At the others the average stays as it is.
     level : int
         See `softmax`.
 

@@ -1,4 +1,4 @@
-"""Reductions: one item a sequence.
+"""Reductions: one item per sequence.
 
 Each is a kernel, a record and a function; what is done with the name of one (`reduce`), and what tests and benchmarks
 go through, is in the records.

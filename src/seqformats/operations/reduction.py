@@ -50,7 +50,7 @@ def operand_of_reduction(x: Batch) -> Operand:
 
 
 class Reduction(Operation):
-    """An operation with an item a sequence; its option is the result for sequences without items.
+    """An operation with an item per sequence; its option is the result for sequences without items.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Runs(NamedTuple):
     """Items that are kept of every sequence, in the order in which they lie there."""
 
     kept: Structure  # of what is kept
-    pieces: Structure  # the runs, one after the other; where there is one a sequence, `kept` itself
+    pieces: Structure  # the runs, one after the other; where there is one per sequence, `kept` itself
     starts: Array  # where each begins in the rows of all sequences
 
     def taken(self, z: Encoding) -> Any:

@@ -197,7 +197,7 @@ def initial_of(given: Given, x: Encoding) -> tuple[Any, bool]:
     library, rows = adopt(given, "initial")
     wanted = (x._structure.n, *x.item_shape)
     if tuple(rows.shape) != wanted:
-        raise SHAPE(f"initial has shape {tuple(rows.shape)}, but must be a number, or {wanted} with a state a sequence")
+        raise SHAPE(f"initial has shape {tuple(rows.shape)}, but must be a number, or {wanted}, a state per sequence")
     floats_for("initial", library.dtype_name(rows.dtype))
     if library is NUMPY and library_of(x._sample()) is not NUMPY:
         rows = library_of(x._sample()).from_host(rows, x._sample())

@@ -127,7 +127,7 @@ def scatter(
     if own.dtype != array.dtype:
         raise MIXED(f"updates have dtype {own.dtype}, but base has {array.dtype}")
     if math.prod(where.item_shape) != 1 or len(where.item_shape) > 1:
-        raise SHAPE(f"index must hold one integer an item, but has item shape {where.item_shape}")
+        raise SHAPE(f"index must hold one integer per item, but has item shape {where.item_shape}")
     name = library.dtype_name(array.dtype)
     if sums_in(name) and name == "bool":
         raise DTYPE("bools cannot be added up in place; give integers")

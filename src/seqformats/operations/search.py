@@ -326,7 +326,7 @@ def _tolerance(given: object, name: str) -> Array:
 def _flat_numbers(x: Encoding, what: str) -> Encoding:
     """Check that items are single numbers; they lie in blocks of one array."""
     if x.item_shape not in ((), (1,)):
-        raise SHAPE(f"{what} must have one number an item, item shape () or (1,), but has {x.item_shape}")
+        raise SHAPE(f"{what} must have one number per item, item shape () or (1,), but has {x.item_shape}")
     found: Encoding = x if x._in_one_array and not x._by_steps else convert(x, Ragged)
     return found
 
@@ -351,7 +351,7 @@ def _check(x: Encoding, values: Encoding, names: tuple[str, str], both: bool = T
         raise COUNTS(f"{names[0]} has {x._structure.n} sequences, but {names[1]} has {values._structure.n}")
     for z, what in zip((x, values), names, strict=True):
         if z.item_shape not in ((), (1,)):
-            raise SHAPE(f"{what} must have one number an item, item shape () or (1,), but has {z.item_shape}")
+            raise SHAPE(f"{what} must have one number per item, item shape () or (1,), but has {z.item_shape}")
 
 
 def _look(x: Encoding, values: Encoding, names: tuple[str, str], at: Layout | None) -> _Searched:

@@ -207,7 +207,7 @@ def ffill(x: B, valid: Batch | Shaped | None = None, *, level: int = INNERMOST) 
     x : an encoding, a list of arrays or nested lists
         Items of any dtype and shape.
     valid : a batch or an array of bools, optional
-        Which items are valid, one bool an item as for `filter`.  Without it all that are not NaN, column by column.
+        Which items are valid, one bool per item as for `filter`.  Without it all that are not NaN, column by column.
     level : int
         See `softmax`.
 

@@ -154,7 +154,7 @@ def log_softmax(x: B, *, level: int = INNERMOST) -> B:
 
     See Also
     --------
-    softmax : What becomes of dtypes and of what is not finite.
+    softmax : The rules for dtypes, NaN and infinities.
     reduce_logsumexp : What it takes away from each item.
 
     Examples

@@ -144,7 +144,7 @@ def standardize(
         The level of a `LoD` whose sequences are standardized, each with all its items; negative numbers count from the
         innermost level.  None: all items of the batch together.
     where : a batch or an array of bools, optional
-        Which items count, one bool an item as for `filter`.  The others get 0, and may be NaN.
+        Which items count, one bool per item as for `filter`.  The others get 0, and may be NaN.
     center : "mean" or "others"
         What is taken away: the mean, or the mean of the other items (leave one out).
     scale : "std" or None

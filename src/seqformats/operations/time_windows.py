@@ -130,7 +130,7 @@ def _times(keys: Batch, x: Encoding) -> Ragged[Any]:
     given = operand_beside(keys, x._sample()).own
     check_same_lengths(given._structure, x._structure, "keys", "x")
     if given.item_shape not in ((), (1,)):
-        raise SHAPE(f"keys must have one number an item, item shape () or (1,), but have {given.item_shape}")
+        raise SHAPE(f"keys must have one number per item, item shape () or (1,), but have {given.item_shape}")
     rows = to_host(rows_of(given)).reshape(-1)
     if rows.dtype.kind not in "biuf" and given.rows:
         raise DTYPE(f"keys must be real numbers, but have dtype {rows.dtype}")

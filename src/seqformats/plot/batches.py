@@ -248,7 +248,7 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
     x : n integers, or an encoding
         Lengths, or a batch that has them.
     batches : encoding of int64, or nested lists
-        Positions, one sequence a batch, as `seqformats.buckets` and `seqformats.pack_bins` give them.  The first 128
+        Positions, one sequence per batch, as `seqformats.buckets` and `seqformats.pack_bins` give them.  The first 128
         batches are drawn.
     multiple_of : int
         The width of a batch is that of its longest sequence, rounded up to a multiple of this.
@@ -291,7 +291,7 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
             f"batches must hold positions, integers on the host, but have dtype {found.dtype} on {found.device}"
         )
     if found.item_shape:
-        raise SHAPE(f"batches must hold one position an item, but have item shape {found.item_shape}")
+        raise SHAPE(f"batches must hold one position per item, but have item shape {found.item_shape}")
     places = found.data
     if places.size and (places.min() < 0 or places.max() >= given.size):
         raise COUNTS(f"batches have the positions {places.min()} to {places.max()}, but there are {given.size} lengths")

@@ -51,7 +51,7 @@ def traces(
     gamma, lam : number or array ``(n,)``
         Discount and decay, of all sequences or of each.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`; the traces of the others are 0.
+        Which items are steps, one bool per item as for `filter`; the traces of the others are 0.
     done : a batch or an array of bools, optional
         Items with which an episode ends; traces begin anew behind them.
 

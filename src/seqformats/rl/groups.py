@@ -43,13 +43,13 @@ class _Groups(NamedTuple):
 
     @classmethod
     def of(cls, group: object, n: int) -> _Groups:
-        """By how many samples follow one another, or by a key a sample."""
+        """By how many samples follow one another, or by a key per sample."""
         if not is_array(group) and not isinstance(group, (list, tuple)):
             size = whole(group, "group")
             if size < 1:
                 raise RANGE(f"group must be at least 1 sample, not {quote(group)}")
             if n % size:
-                raise COUNTS(f"{n} samples are no groups of {size}; give group= a key a sample where sizes differ")
+                raise COUNTS(f"{n} samples are no groups of {size}; give group= a key per sample where sizes differ")
             return cls(Structure.of_lengths(np.full(n // size, size)), None, None)
         keys = np.asarray(to_host(group)) if is_array(group) else read_list(group, "group")
         if keys.shape != (n,):
@@ -87,9 +87,9 @@ def group_advantages(
     Parameters
     ----------
     rewards : array ``(n,)``, or a list of numbers
-        A reward a sample.
+        A reward per sample.
     group : int, or n integers or strings
-        How many samples follow one another for each prompt, or a key a sample, in any order.
+        How many samples follow one another for each prompt, or a key per sample, in any order.
     center : "mean" or "others"
         What is taken away: the mean of the group, or that of its other samples (leave one out).
     scale : "std" or None
@@ -116,7 +116,7 @@ def group_advantages(
     See Also
     --------
     standardize : The same for the items of sequences.
-    policy_loss : What takes an advantage a sequence.
+    policy_loss : What takes an advantage per sequence.
 
     Notes
     -----
@@ -136,10 +136,10 @@ def group_advantages(
     """
     rewards = read_list(rewards, "rewards")
     if not is_array(rewards):
-        raise KIND(f"rewards has a number a sample, so it must be an array (n,), not {quote(rewards)}")
+        raise KIND(f"rewards has a number per sample, so it must be an array (n,), not {quote(rewards)}")
     library, own = adopt(rewards, "rewards")
     if len(own.shape) != 1:
-        raise SHAPE(f"rewards must have shape (n,), a number a sample, not {tuple(own.shape)}")
+        raise SHAPE(f"rewards must have shape (n,), a number per sample, not {tuple(own.shape)}")
     given = library.dtype_name(own.dtype)
     kind, name = floats_for("a group", given)
     n = int(own.shape[0])
@@ -167,12 +167,12 @@ def group_advantages(
 
 
 def _marks_of_samples(where: Given, n: int, library: Library, like: Array, groups: _Groups) -> Array:
-    """A bool a sample, group by group."""
+    """A bool per sample, group by group."""
     if where is None:
         return NO_MARKS
     theirs, marks = adopt(read_list(where, "where"), "where")
     if tuple(marks.shape) != (n,):
-        raise COUNTS(f"where must have one bool a sample, shape ({n},), not {tuple(marks.shape)}")
+        raise COUNTS(f"where must have one bool per sample, shape ({n},), not {tuple(marks.shape)}")
     if n and theirs.dtype_name(marks.dtype) != "bool":
         raise DTYPE(f"where must hold bools, not {theirs.dtype_name(marks.dtype)}")
     if not n:
@@ -199,9 +199,9 @@ def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Array]:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        A number an item.
+        A number per item.
     where : a batch or an array of bools, optional
-        Which items count, one bool an item as for `filter`.
+        Which items count, one bool per item as for `filter`.
 
     Returns
     -------
@@ -268,9 +268,9 @@ def whiten(
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        A number an item.
+        A number per item.
     where : a batch or an array of bools, optional
-        Which items count, one bool an item as for `filter`.  The others get 0, and may be NaN.
+        Which items count, one bool per item as for `filter`.  The others get 0, and may be NaN.
     moments : array ``(3,)``, optional
         Those of all ranks, see `moments`; without them, those of this batch.
     ddof, eps : float

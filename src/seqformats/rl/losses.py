@@ -106,7 +106,7 @@ def _limit(limit: object) -> float:
 
 
 def _bounds(clip: object) -> tuple[float, float]:
-    """The least and the largest ratio that is not clipped."""
+    """Return the smallest and the largest ratio that is not clipped."""
     if clip is None:
         return -math.inf, math.inf
     pair = clip if isinstance(clip, (list, tuple)) else (clip, clip)
@@ -129,7 +129,7 @@ def _compare(
 ) -> Call[Any]:
     """The call that compares two policies: their loss with advantages, or for None their ratios.
 
-    `advantages` are one number a sequence, an array, or one a step, a batch.
+    `advantages` are one number per sequence, an array, or one per step, a batch.
     """
     found = to_be_summed(operand(logp))
     own = of_numbers(found.own, "logp")
@@ -173,9 +173,9 @@ def ratios(
     Parameters
     ----------
     logp, old : batches
-        Log-probabilities of what was done, a number an item; they may be NaN where an item is no step.
+        Log-probabilities of what was done, a number per item; they may be NaN where an item is no step.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.  The others have a ratio of 1 and no gradient.
+        Which items are steps, one bool per item as for `filter`.  The others have a ratio of 1 and no gradient.
     level : "token" or "sequence"
         The ratio of each step, or for all steps of a sequence the exponential of the mean of ``logp - old``.
     limit : float
@@ -232,12 +232,12 @@ def policy_loss(
     Parameters
     ----------
     logp, old : batches
-        Log-probabilities of what was done, a number an item, of the policy that learns and of the one that has acted;
+        Log-probabilities of what was done, a number per item, of the policy that learns and of the one that has acted;
         they may be NaN where an item is no step.
     advantages : a batch, or array ``(n,)``
-        One an item, or one a sequence.
+        One per item, or one per sequence.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.  The others have a loss of 0 and no gradient.
+        Which items are steps, one bool per item as for `filter`.  The others have a loss of 0 and no gradient.
     clip : float, (low, high) or None
         By how much a ratio may be below and above 1; None: by any.
     dual : float, optional
@@ -250,7 +250,7 @@ def policy_loss(
     Returns
     -------
     same kind as `logp`
-        A loss an item.  Floats keep their dtype, integers and bools give float64.
+        A loss per item.  Floats keep their dtype, integers and bools give float64.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def policy_loss(
     array([-1.28, -1.  ,  0.8 ])
     """
     if advantages is None:
-        raise KIND("advantages must be a batch, or an array with one a sequence, not None")
+        raise KIND("advantages must be a batch, or an array with one per sequence, not None")
     low, high = _bounds(clip)
     most = 0.0 if dual is None else number(dual, "dual")
     if dual is not None and not most > 0:
@@ -303,9 +303,9 @@ def mean_loss(
     Parameters
     ----------
     losses : an encoding, a list of arrays or nested lists
-        A number an item; they may be NaN where an item is no step.
+        A number per item; they may be NaN where an item is no step.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.
+        Which items are steps, one bool per item as for `filter`.
     per : "token" or "sequence"
         The sum over all steps by their number; or the mean over sequences of their own mean.
     length : float, optional

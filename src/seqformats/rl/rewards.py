@@ -72,17 +72,17 @@ def token_rewards(
     outcome : array ``(n,)``
         What the sequences have earned.
     where : a batch of bools, or beside `kl` an array
-        Which items are steps, one bool an item.
+        Which items are steps, one bool per item.
     kl : a batch, optional
-        How far the policy is from another one, a number an item; it is not looked at where an item is no step.
+        How far the policy is from another one, a number per item; it is not looked at where an item is no step.
     beta : float
         How much that costs.
 
     Returns
     -------
     encoding
-        A reward an item, in the encoding of `kl`, or else that of `where`; 0 where an item is no step.  An outcome of a
-        sequence without steps is in no reward.
+        A reward per item, in the encoding of `kl`, or else that of `where`; 0 where an item is no step.  The outcome of
+        a sequence without steps is in no reward.
 
     Raises
     ------
@@ -107,13 +107,13 @@ def token_rewards(
     if kl is None and is_array(where):
         raise KIND("where says how long the sequences are, so it must be a batch; sf.Ragged(where, lengths) is one")
     if not is_array(outcome):
-        raise KIND(f"outcome has a number a sequence, so it must be an array (n,), not {quote(outcome)}")
+        raise KIND(f"outcome has a number per sequence, so it must be an array (n,), not {quote(outcome)}")
     _, given_outcome = adopt(outcome, "outcome")
     found = marks_where(where, given_outcome) if kl is None else to_be_summed(operand(kl))
     own: Encoding = found.own
     rows = rows_beside(given_outcome, own, "outcome")
     if own.item_shape != () and kl is not None:
-        raise SHAPE(f"kl must have a number an item, but has items of shape {own.item_shape}")
+        raise SHAPE(f"kl must have a number per item, but has items of shape {own.item_shape}")
     names = [library_of(rows).dtype_name(rows.dtype), *([] if kl is None else [name_of(own)])]
     kind, name = floats_for("a reward", *names)
     shape: Encoding = without_data(own)

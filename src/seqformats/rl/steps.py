@@ -62,7 +62,7 @@ class Episodes(NamedTuple):
     lam: Array
     marks: Array
     ends: Array
-    by_row: bool = False  # has what follows a value an item?
+    by_row: bool = False  # has what follows a value per item?
 
     def none(self) -> Array:
         """Numbers that are not there."""
@@ -137,7 +137,7 @@ def _name(own: Operands) -> str:
 
 
 def _bootstrap(given: Given, x: Encoding) -> Operand | None:
-    """The value of what would have followed: one an item, or one a sequence."""
+    """The value of what would have followed: one per item, or one per sequence."""
     if given is None:
         return None
     if is_array(given):
@@ -240,11 +240,11 @@ def returns(
     Parameters
     ----------
     rewards : a batch, or array ``(n,)``
-        A reward an item; or an outcome a sequence, which goes to its last step.  The latter needs `where` as a batch.
+        A reward per item; or an outcome per sequence, which goes to its last step and needs `where` as a batch.
     gamma : number or array ``(n,)``
         The discount, of all sequences or of each.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.  The others have a return of 0 and are not counted by
+        Which items are steps, one bool per item as for `filter`.  The others have a return of 0 and are not counted by
         `gamma`.  Their rewards belong to the step before them in the same episode, with none before it to nobody.
     done : a batch or an array of bools, optional
         Items with which an episode ends, steps or not; nothing flows back over them.
@@ -282,7 +282,7 @@ def returns(
     if is_array(rewards):
         if where is None or is_array(where):
             raise KIND(
-                "rewards has an outcome a sequence, but no batch says how long these are; give where= as a batch"
+                "rewards has an outcome per sequence, but no batch says how long these are; give where= as a batch"
             )
         _, outcome = adopt(rewards, "rewards")
         found, name = marks_where(where, outcome), library_of(outcome).dtype_name(outcome.dtype)
@@ -324,13 +324,13 @@ def gae(
     Parameters
     ----------
     rewards : a batch, or array ``(n,)``
-        A reward an item; or an outcome a sequence, which goes to its last step.
+        A reward per item; or an outcome per sequence, which goes to its last step.
     values : a batch
         What the critic expects from each item on; not looked at where an item is no step, so it may be NaN there.
     gamma, lam : number or array ``(n,)``
         Discount and decay, of all sequences or of each.
     where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`.  The others have an advantage and a return of 0, and
+        Which items are steps, one bool per item as for `filter`.  The others have an advantage and a return of 0, and
         are counted neither by `gamma` nor by `lam`.  Their rewards belong to the step before them in the same episode,
         with none before it to nobody.
     done : a batch or an array of bools, optional

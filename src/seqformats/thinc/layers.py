@@ -91,11 +91,11 @@ def padded2list() -> Layer:
     return Model("padded2list", partial(move, List, items))
 
 
-# --- one row a sequence ----------------------------------------------------------------------------------------------
+# --- one row per sequence ---------------------------------------------------------------------------------------------
 
 
 def reduce(record: Reduction, model: Layer, X: Sequences, is_train: bool) -> Call:
-    """One row a sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
+    """One row per sequence; ValueError for a gradient of another shape or dtype, as in Thinc."""
     taken = take_input(X)
     x = taken.as_kind(Ragged) if isinstance(taken.own, tuple) else taken.own
     if record in NEEDS_ITEMS and not x._structure.lengths.all():
@@ -158,7 +158,7 @@ def reduce_last() -> Layer:
     return Model("reduce_last", partial(reduce, LAST))
 
 
-# --- an item an item -------------------------------------------------------------------------------------------------
+# --- one item per item ------------------------------------------------------------------------------------------------
 
 
 @register("expand_window")

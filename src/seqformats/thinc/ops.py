@@ -103,7 +103,7 @@ class SequenceOps(NumpyOps):
         rows = convert(x, Ragged)
         return pieces(rows.data, rows._structure)
 
-    # --- one row a sequence ------------------------------------------------------------------------------------------
+    # --- one row per sequence -----------------------------------------------------------------------------------------
 
     def reduce_sum(self, X: Array, lengths: Array) -> Any:
         """The sum of every sequence."""
@@ -160,7 +160,7 @@ class SequenceOps(NumpyOps):
         """To the last items the gradient."""
         return ends_of(d_lasts, structure_of(np.diff(np.asarray(lasts, np.int64), prepend=-1)), 1)
 
-    # --- an item an item ---------------------------------------------------------------------------------------------
+    # --- one item per item --------------------------------------------------------------------------------------------
 
     def seq2col(self, seq: Array, nW: int, *, lengths: Array | None = None) -> Any:
         """Every item with `nW` neighbours on each side, zeros past the ends of its sequence."""

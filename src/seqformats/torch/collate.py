@@ -191,7 +191,7 @@ Kind: TypeAlias = Callable[[Sequence[Any], Path, _Wishes], Any]
 
 
 def _kind(kind: type) -> Kind:
-    """Tell what becomes of values of a type."""
+    """Return how values of a type are collated."""
     if kind in _KINDS:
         return _KINDS[kind]
     if registry.is_encoding_type(kind) or issubclass(kind, Encoding) or is_packed(kind):

@@ -128,7 +128,7 @@ def to_njt(x: Batch) -> Tensor:
 
     Notes
     -----
-    The greatest and the least length are passed on, so that nothing waits for a GPU to find them.  Batches with one
+    The minimum and the maximum length are passed on, so that nothing waits for a GPU to find them.  Batches with one
     structure give nested tensors with one ragged axis, which can be added and attend to each other.
 
     Examples

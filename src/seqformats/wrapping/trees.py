@@ -121,7 +121,7 @@ class TreeWrapper(Wrapper):
         return given.first() if batch or self.is_over(y, path, given) else None
 
     def is_over(self, y: Operands, path: Path, given: Given) -> bool:
-        """Tell whether an array of a new name is over the items.  Otherwise it has a row a sequence, or is a number."""
+        """Tell whether an array of a new name is over the items.  Else it has a row per sequence, or is a number."""
         if not is_array(y) or not has_items(y):
             return False
         batch, rows = given.first().batch, len(y) == given.tree.n

@@ -240,7 +240,7 @@ class Wrapper:
             hint = ""
             if tuple(array.shape[:1]) == (_count(batch),):
                 hint = (
-                    f"; a function that gives one row a sequence is called without {self.name}, "
+                    f"; a function that gives one row per sequence is called without {self.name}, "
                     f"on sf.convert(x, sf.{self.To.__name__}) or as sf.reduce_sum"
                 )
             raise RESULT(

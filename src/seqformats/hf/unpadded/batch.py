@@ -26,7 +26,7 @@ class Arrival(NamedTuple):
     width: int = 0
 
     def flatten(self, name: str, x: object) -> Any:
-        """An argument as one row ``(1, total, ...)``; as it is where it is not one a token."""
+        """An argument as one row ``(1, total, ...)``; as it is where it is not one per token."""
         rows = self.rows
         if is_batch(x):
             given = as_ragged(x)

@@ -97,7 +97,7 @@ def _arguments(module: torch.nn.Module, batch: Arrival, given: dict[str, Any]) -
     elif given.get("position_ids") is None:
         sent["position_ids"] = _positions(module, batch, sent)
     elif tuple(sent["position_ids"].shape[-2:]) != (1, rows.total):
-        raise SHAPE(f"position_ids are {tuple(given['position_ids'].shape)}, not one a token")
+        raise SHAPE(f"position_ids are {tuple(given['position_ids'].shape)}, not one per token")
     if batch.form == "flat":
         for name in _BOUNDARIES:
             sent.pop(name, None)
@@ -105,7 +105,7 @@ def _arguments(module: torch.nn.Module, batch: Arrival, given: dict[str, Any]) -
         if not isinstance(x, torch.Tensor) or not x.dim() or name in (*_OF_SEQUENCES, "position_ids"):
             continue
         if tuple(x.shape[:2]) != (1, rows.total):
-            raise SHAPE(f"{name} is {tuple(x.shape)}: neither one a token, nor known to be one a sequence")
+            raise SHAPE(f"{name} is {tuple(x.shape)}: neither one per token, nor known to be one per sequence")
     return sent
 
 

@@ -67,7 +67,7 @@ _NAMES = {
 STRUCTURES = {name: rule for rule, names in _NAMES.items() for name in names.split()}
 STRUCTURES |= {name: "kept" for name in seqformats.__all__ if name.startswith("reduce")}
 
-# Arguments that have one row a sequence, by their place or name; the positions of `select` may be more or fewer
+# Arguments that have one row per sequence, by their place or name; the positions of `select` may be more or fewer
 ROWS: dict[str, tuple[int | str, ...]] = {"expand_as": (0,), "expand": (0,), "repeat": (0, 1), "select": (1,)}
 ROWS |= {"rl.policy_loss": (2,), "rl.returns": ("bootstrap",), "rl.gae": ("bootstrap",)}
 ROWS |= {"attention": ("prefix",), "recurrence": ("initial",)}
