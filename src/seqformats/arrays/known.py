@@ -1,8 +1,7 @@
-"""The table of array libraries, and how arrays of all others come in.
+"""The table of array libraries, and how arrays of other libraries are read.
 
-No array library but NumPy is imported unless the caller names it: else one is known only if it has been imported
-already.  Adding a library
-means adding a file to this folder and a line to `_KNOWN`.
+Only NumPy is imported here.  Another library is known if the caller has imported it, or names it.  A new one needs a
+file in this folder, and lines in `_KNOWN`, `_CLASSES` and `_TITLES`.
 """
 
 import importlib
@@ -22,12 +21,12 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 
-_made_of: dict[str, Library] = {}  # a package: one object, whatever the types of its arrays
+_made_of: dict[str, Library] = {}  # by package: the one object for all its types of arrays
 _making = threading.Lock()
 
 
 def _import_library(package: str, library: str) -> Library:
-    """The library of a package: a class of the file of that name here."""
+    """Return the `Library` of a package: an object of that class, in the file of this folder for the package."""
     if package not in _made_of:
         importlib.import_module(package)
         kind = getattr(part(package), library)  # imported before the lock is taken, since imports have locks, too
@@ -38,7 +37,7 @@ def _import_library(package: str, library: str) -> Library:
 
 
 def _find_package(package: str, array: str, library: str) -> Callable[[type], Library | None]:
-    """Who knows the arrays of a package that the caller has imported."""
+    """Make an entry of `_KNOWN`: the library for a type of array, if it is one of a package that is imported."""
 
     def ask(kind: type) -> Library | None:
         owner = getattr(sys.modules.get(package), array, None)  # None while the package is being imported, too
@@ -52,7 +51,7 @@ def _is_numpy(kind: type) -> Library | None:
 
 
 def _is_jax(kind: type) -> Library | None:
-    """Arrays with values and without, and what stands for them inside of the library."""
+    """Know arrays of JAX, those that it traces, and the `Cell` that stands for an array in this library."""
     package = sys.modules.get("jax")
     if package is None or not hasattr(package, "Array"):
         return None
@@ -64,7 +63,7 @@ def _is_numba_device(kind: type) -> Library | None:
     return _import_library("numba", "NumbaDevice") if getattr(kind, "__cuda_ndarray__", False) else None
 
 
-# In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
+# Asked in this order; each returns its library for a type of its arrays, else None.
 _KNOWN: list[Callable[[type], Library | None]] = [
     _is_numpy,
     _find_package("torch", "Tensor", "Torch"),
@@ -74,14 +73,14 @@ _KNOWN: list[Callable[[type], Library | None]] = [
 ]
 
 _CLASSES = {"torch": "Torch", "cupy": "CuPy", "jax": "Jax", "numba": "NumbaDevice"}
-"""Of the libraries that a caller may name beside NumPy."""
+"""Classes of the libraries that a caller may name beside NumPy, by package."""
 _TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numba": "Numba"}
 
 _by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
 
 
 def library_of_type(kind: type) -> Library | None:
-    """The library that owns arrays of this type, if it is known."""
+    """Return the library whose arrays have this type; None where none is known."""
     try:
         return _by_type[kind]
     except KeyError:
@@ -95,7 +94,7 @@ def library_of_type(kind: type) -> Library | None:
 
 
 def library_named(name: object) -> Library:
-    """The library that a caller names, which is imported for it; ConversionError where there is none."""
+    """Import the library that a caller names; ConversionError if the name is unknown, or it is not installed."""
     if not isinstance(name, str):
         raise KIND(f"library must be a name, not {quote(name)}")
     if name == NUMPY.name:
@@ -110,7 +109,7 @@ def library_named(name: object) -> Library:
 
 
 def dtype_in(library: Library, given: object) -> DType:
-    """The dtype in `library` that a caller means by one of any library, or by what NumPy takes for one."""
+    """Return the dtype of `library` for a dtype of any library, or for anything that NumPy reads as a dtype."""
     if isinstance(given, (list, tuple)):
         check_finite(given)
     meant: Any = given
@@ -132,7 +131,7 @@ def dtype_in(library: Library, given: object) -> DType:
 
 
 def library_of(x: Array) -> Library:
-    """The library of an array that `adopt` has returned."""
+    """Return the library of an array that `adopt` has returned."""
     library = _by_type.get(type(x)) or library_of_type(type(x))
     if library is None:
         raise BATCH(f"{type(x).__name__} is not an array of a library known here")
@@ -140,7 +139,7 @@ def library_of(x: Array) -> Library:
 
 
 def plain(data: Array, dtype: DType, shape: Shape) -> Library | None:
-    """The library of an array on the host, still of this dtype and shape, that asks for no gradient; else None."""
+    """Return the library of a contiguous array on the host with this dtype and shape, without a gradient; else None."""
     if type(data) is np.ndarray:
         same = data.shape == shape and data.dtype == dtype and data.flags.c_contiguous
         return NUMPY if same else None
@@ -153,7 +152,7 @@ def plain(data: Array, dtype: DType, shape: Shape) -> Library | None:
 
 
 def is_array(x: object) -> TypeGuard[Array]:
-    """Tell whether `adopt` takes this."""
+    """Tell whether `adopt` accepts this object."""
     known = _array_types.get(type(x))
     return is_array_type(type(x)) if known is None else known
 
@@ -173,7 +172,7 @@ def is_array_type(kind: type) -> bool:
 def offers_column(kind: type) -> bool:
     """Tell whether objects of this type offer one column by the Arrow PyCapsule interface.
 
-    A table offers several.  Columns of plain numbers are arrays, where they offer themselves as those too.
+    Tables, which offer several, do not count, nor do columns of plain numbers that can also be read as arrays.
     """
     return (
         any(hasattr(kind, name) for name in _CAPSULES)
@@ -189,7 +188,7 @@ _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 
 def shape_of(x: Any, what: str = "data") -> Shape:
-    """The shape of anything that `is_array` takes; TypeError where that is no array after all."""
+    """Return the shape of an object for which `is_array` is True; TypeError where it cannot be read as an array."""
     try:
         if library_of_type(type(x)) is not None:
             return tuple(x.shape)
@@ -204,11 +203,11 @@ def has_items(x: object) -> bool:
 
 
 def adopt(x: Any, what: str = "data") -> tuple[Library, Array]:
-    """An array of any library as (its library, the array, C-contiguous).
+    """Read an array of any library; return its library, and the array, C-contiguous.
 
-    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays; on a
-    GPU as CuPy's or, through ``__cuda_array_interface__``, as Numba's.  TypeError for everything else, and for arrays
-    without plain items.
+    Arrays of unknown libraries become NumPy arrays, without a copy, by ``__array_interface__`` or DLPack.  On a GPU
+    they become arrays of CuPy, or of Numba by ``__cuda_array_interface__``.  TypeError for everything else, and for
+    arrays of Python objects.
     """
     if type(x) is np.ndarray and x.flags.c_contiguous and not x.dtype.hasobject:  # the usual case, in half the time
         return NUMPY, x
@@ -220,7 +219,7 @@ def adopt(x: Any, what: str = "data") -> tuple[Library, Array]:
 
 
 def _import_unknown(x: Array, what: str) -> Array:
-    """An array of an unknown library as one of a known one."""
+    """Read an array of an unknown library as one of a known library."""
     if not isinstance(x, (type, np.generic)):
         if hasattr(x, "__array_interface__"):
             return _taken_over(np.asarray, x, what)
@@ -240,12 +239,12 @@ def _import_unknown(x: Array, what: str) -> Array:
 
 
 def _on_host(x: Any) -> Array:
-    """An array that offers DLPack, as NumPy's."""
+    """Read an array by DLPack as a NumPy array."""
     return np.from_dlpack(x)
 
 
 def _on_gpu(x: Array) -> Array:
-    """An array that shows the CUDA array interface, as CuPy's where that is loaded, else as Numba's."""
+    """Read an array by the CUDA array interface, as CuPy's if that is imported, else as Numba's."""
     cupy = sys.modules.get("cupy")
     array: Array = part("numba").foreign(x) if cupy is None else cupy.asarray(x)
     return array
@@ -259,7 +258,7 @@ def _taken_over(take: Callable[[X], T], x: X, what: str) -> T:
 
 
 def to_host(x: Any) -> Any:
-    """An array of any library as a NumPy array, anything else unchanged."""
+    """Return an array of any library as a NumPy array, and anything else as it is."""
     if type(x) is np.ndarray or not is_array(x):
         return x
     library, array = adopt(x)

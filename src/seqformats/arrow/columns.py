@@ -14,35 +14,34 @@ from .reading import EMPTY, RAISE, Part, Reader, join_parts
 
 
 def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise") -> Any:
-    """A column of lists, of text or of bytes as a batch, over the memory of the column where that is possible.
+    """Read a column of lists, text or bytes as a batch, over the memory of the column if possible.
 
     Parameters
     ----------
-    column : an array or a chunked array of pyarrow, or whatever offers the Arrow PyCapsule interface
+    column : an array or a chunked array of pyarrow, or any object with the Arrow PyCapsule interface
         (``__arrow_c_array__``, ``__arrow_c_stream__``): a series of polars or pandas, a column of duckdb, an array of
         nanoarrow, ...
     missing : "raise" or "empty"
-        What null sequences are, on every level: an error, or sequences without items.  What a null list hides is not
-        read.
+        For null sequences on any level: an error, or sequences without items.  Values behind a null are not read.
     items : "raise" or a value
-        What null items become: an error, or this value or item, which must be exact in their dtype.
+        For null items: an error, or this value or item, which must be exact in the dtype of the column.
 
     Returns
     -------
     Ragged
-        For a column with one level: lists of items, or text and bytes, which are sequences of uint8.
+        For a column with one level: lists of items; or text or bytes, each a sequence of uint8.
     LoD
         For a column with more levels: lists in lists, or lists of text.
 
     Raises
     ------
     TypeError
-        For what is no column, and for a column of anything else: plain numbers, structs, decimals.
+        If `column` is no column, or one without sequences: of plain numbers, structs, decimals.
     StructureError
-        For nulls, and for offsets, sizes or buffers that do not fit each other.  It names the column, where it has a
-        name, and the row.
+        If there are nulls, or if offsets, sizes or buffers do not fit each other.  The message names the column, if it
+        has a name, and the row.
     ConversionError
-        For a value in `items` that the dtype cannot hold.
+        If the dtype cannot hold the value of `items`.
     ModuleNotFoundError
         If pyarrow is not installed.
 
@@ -53,15 +52,15 @@ def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise"
 
     Notes
     -----
-    Lists may be of any kind: list, large_list, list_view, large_list_view, fixed_size_list.  The outermost is a level,
-    so a column of ``fixed_size_list<float>[3]`` has sequences of 3 items; within it a fixed_size_list of numbers is an
-    item of that shape.  Extension types are read as what they are stored in, a fixed_shape_tensor by its shape,
-    dictionaries as what they stand for.  Dates and timestamps become datetime64, in UTC; durations and times of a day
-    timedelta64.  A list of no type has items of float64.
+    Lists may be of any kind: list, large_list, list_view, large_list_view, fixed_size_list.  The outermost list is
+    always a level, so a column of ``fixed_size_list<float>[3]`` has sequences of 3 items; a fixed_size_list of numbers
+    within another list is an item of that shape.  Extension types are read as their storage, a fixed_shape_tensor by
+    its shape, and dictionaries as their values.  Dates and timestamps become datetime64, in UTC; durations and times of
+    a day timedelta64.  The items of a list without a type are float64.
 
-    Data is a read-only view of the column's memory, sliced or not, where its items lie in one chunk side by side and
-    none is null.  Bools, dates in days and what is filled or lies elsewhere are copied, chunks are put together.
-    Offsets and lengths of buffers are checked; the memory behind a PyCapsule has the size that its owner says.
+    Data is a read-only view of the column's memory, sliced or not, if its items lie side by side in one chunk and none
+    is null.  Otherwise it is a copy, as for bools, dates in days, filled nulls and several chunks.  Offsets and lengths
+    of buffers are checked; for memory behind a PyCapsule the size that its owner gives is believed.
 
     Examples
     --------
@@ -93,27 +92,28 @@ def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise"
 def from_table(
     table: Given, columns: str | Iterable[str] | None = None, *, missing: str = "raise", items: object = "raise"
 ) -> dict[str, Any]:
-    """Columns of a table, each as a batch, by their names.
+    """Read columns of a table, each as a batch, into a dict by their names.
 
     Parameters
     ----------
-    table : a Table, a RecordBatch or a struct array of pyarrow, or whatever offers the Arrow PyCapsule interface
+    table : a Table, a RecordBatch or a struct array of pyarrow, or any object with the Arrow PyCapsule interface
         A DataFrame of polars or pandas, a relation of duckdb, ...
     columns : names, optional
-        Those to be read, in this order; all of them without it.
-    missing, items : as `from_arrow` takes them
+        The columns to read, in this order; by default all.
+    missing, items
+        See `from_arrow`.
 
     Returns
     -------
     dict
-        Columns of sequences become what `from_arrow` gives.  Plain numbers, labels say, become an array with one item a
-        row; lists of one size and tensors of one shape, embeddings say, an array ``(n, *shape)``; structs a dict of
-        their fields.
+        A column of sequences becomes a batch as by `from_arrow`.  Plain numbers, such as labels, become an array with
+        one item per row; lists of one size and tensors of one shape, such as embeddings, an array ``(n, *shape)``;
+        structs a dict of their fields.
 
     Raises
     ------
     TypeError, StructureError, ConversionError
-        As by `from_arrow`; the message begins with the name of the column.  StructureError too for a name that the
+        As for `from_arrow`; the message begins with the name of the column.  StructureError also for a name that the
         table does not have, or has twice.
 
     See Also
@@ -150,7 +150,7 @@ def from_table(
 
 
 def _column(column: Column, name: str, missing: str, items: object) -> Any:
-    """One column of a table: a batch, an array, or a dict of these."""
+    """Read one column of a table: a batch, an array, or a dict of these."""
     kind = column.type
     try:
         if kind_of(kind).what == STRUCT:
@@ -166,7 +166,7 @@ def _column(column: Column, name: str, missing: str, items: object) -> Any:
 
 
 def rows_or_sequences(column: Column, missing: str, items: object) -> Any:
-    """A column of a table, but of structs: a batch, or an array of its rows; errors do not name it."""
+    """Read a column that has no structs: a batch, or an array of its rows; messages do not name it."""
     chunks, kind = _chunks(column)
     found = _read(chunks, kind, missing, items, shaped=True)
     return _batch(found) if found.levels else found.data
@@ -180,7 +180,7 @@ def _check_missing(missing: object) -> None:
 
 
 def _chunks(column: Given) -> tuple[Sequence[Column], DataType]:
-    """The chunks of a column, and their type."""
+    """Return the chunks of a column, and their type."""
     pa = library()
     if isinstance(column, pa.Array):
         return [column], column.type
@@ -190,7 +190,7 @@ def _chunks(column: Given) -> tuple[Sequence[Column], DataType]:
 
 
 def import_column(x: Given) -> Column:
-    """The chunked array behind the PyCapsules of an object."""
+    """Read an object with PyCapsules as a chunked array."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):
         raise BATCH(f"{registry.label(type(x))} is no column; from_table reads the columns of a table")
@@ -209,7 +209,7 @@ def import_column(x: Given) -> Column:
 
 
 def _table(x: Given) -> Any:
-    """A table of pyarrow."""
+    """Read an object as a table of pyarrow."""
     pa = library()
     if isinstance(x, pa.Table):
         return x
@@ -228,7 +228,7 @@ def _table(x: Given) -> Any:
 
 
 def _check_structs(column: Column) -> None:
-    """StructureError for structs whose fields are shorter than they say."""
+    """Raise StructureError if the fields of structs are shorter than the structs say."""
     try:
         column.validate()
     except Exception as error:
@@ -236,7 +236,7 @@ def _check_structs(column: Column) -> None:
 
 
 def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: object, shaped: bool = False) -> Part:
-    """Read chunks of one type; `shaped`: lists of one size are rows with a shape."""
+    """Read chunks of one type; with `shaped`, lists of one size are rows of that shape."""
     if not chunks:
         chunks = [library().array([], kind)]
     parts, before = [], 0
@@ -247,12 +247,12 @@ def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: object,
 
 
 def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
-    """The encoding over levels and items."""
+    """Make the encoding of levels and items."""
     if len(part.levels) == 1:
         return Ragged._freeze(part.data, part.levels[0])
     return LoD._over(part.data, tuple(part.levels))
 
 
 def _name_column(error: Exception, name: str) -> Exception:
-    """The error with the name of the column, where it has one."""
+    """Put the name of the column, if it has one, before the message of an error."""
     return error if not name else again(error, f"column {name!r}: {error}")

@@ -1,4 +1,4 @@
-"""The lengths of the sequences in a file: numbers, or a column of lists or of text."""
+"""Read the lengths of sequences from a file, which has the lengths, or lists or texts."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from ..formats.structure import Structure, integers
 
 
 def lengths_in(path: str | Path, column: str | None = None) -> Array:
-    """The lengths of the sequences in a file, by how its name ends.
+    """Read the lengths of the sequences in a file; its suffix tells the format.
 
     Parameters
     ----------
     path : str or path
         ``.npy``, ``.npz``, ``.json``, ``.jsonl``, ``.txt``, ``.parquet``, ``.arrow`` or ``.feather``.
     column : str, optional
-        Which array or column, where the file has several: integers are lengths, lists and texts have some.
+        The array or column to read, if the file has several.  Integers are lengths; of lists and texts the lengths are
+        taken.
 
     Returns
     -------
     array
-        ``(n,)`` int64, one at least.
+        ``(n,)`` int64, at least one.
 
     Raises
     ------
     FileNotFoundError
-        Where there is no such file.
+        If there is no such file.
     StructureError
-        For a file that cannot be read, a column that is not there, lengths that cannot be, and no sequence at all.
+        If the file cannot be read, has no such column or no sequence, or lengths are negative or too large.
     TypeError
-        For what holds no lengths, and for names that end otherwise.
+        If there are no lengths in the file, or the suffix is not known.
     ModuleNotFoundError
-        For a file of Arrow where there is no pyarrow.
+        If a file of Arrow or Parquet is to be read, and pyarrow is not installed.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def lengths_in(path: str | Path, column: str | None = None) -> Array:
 
 
 def _choose_column(names: Sequence[str], column: str | None, path: Path) -> str:
-    """The column that is asked for, or the only one."""
+    """Return the column that is asked for, or the only one."""
     if column is None and len(names) == 1:
         return names[0]
     listed = ", ".join(names) or "none"

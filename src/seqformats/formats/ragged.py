@@ -20,7 +20,7 @@ from .planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from .rows import OutputSpec, lay_out
 from .structure import Structure, integers, whole, with_views
 
-_LOOKED_AT = 100  # of what should be an array, to say what it is
+_LOOKED_AT = 100  # elements of a list that are checked, to name the right mistake
 
 
 @with_views("lengths")
@@ -31,7 +31,9 @@ class Ragged(Encoding[Data]):
     Parameters
     ----------
     data : array ``(rows, *item)``
-    lengths : n integers, not negative, with the sum `rows`
+        The items of all sequences.
+    lengths : n integers, not negative
+        They add up to `rows`.
 
     Raises
     ------
@@ -42,7 +44,7 @@ class Ragged(Encoding[Data]):
 
     See Also
     --------
-    seqformats.equal : compares what two encodings hold; ``==`` compares item by item.
+    seqformats.equal : Compares two batches as a whole; ``==`` compares item by item.
 
     Examples
     --------
@@ -95,17 +97,17 @@ class Ragged(Encoding[Data]):
     def from_offsets(
         cls, data: Shaped, offsets: Integers, *, longest: SupportsIndex | None = None, trusted: bool = False
     ) -> Ragged:
-        """From offsets instead of lengths.
+        """Make a `Ragged` from offsets instead of lengths.
 
         Parameters
         ----------
         data : array ``(rows, *item)``
         offsets : ``(n + 1,)`` integers: 0 first, never falling, `rows` last
         longest : int, optional
-            As many rows as the longest sequence has, or more.
+            The length of the longest sequence, or a larger number.
         trusted : bool
-            Offsets on a GPU stay there, and nothing waits for them; this needs `longest`.  Offsets on the host are
-            checked all the same.
+            True to leave offsets on a GPU there, without waiting for them and without a check; this needs `longest`.
+            Offsets on the host are checked all the same.
 
         Returns
         -------
@@ -121,12 +123,12 @@ class Ragged(Encoding[Data]):
         -----
         Without `trusted`, offsets on a GPU are copied to the host, which waits for everything that runs there.  With
         it nothing is checked: **kernels read and write where the offsets say**, so wrong ones destroy memory or end the
-        process.  int64 is not copied either, and must not change while the batch, or a graph, may read it.
+        process.  Offsets of int64 are not copied, and must not change while the batch, or a graph, may read them.
 
-        What needs no more than `longest` goes on without waiting: conversions to `Masked`, which is `longest` wide
-        where no width is given, reductions, `softmax`, `expand`, `mask`, and their gradients, on sequences of up to
-        8,192 rows.  Everything else (``x.lengths``, `repr`, the order that `Padded` and `Packed` need, ``x[i]``) copies
-        the offsets to the host when it first asks for them, and checks them then.
+        These need only `longest`, and do not wait: conversions to `Masked` (`longest` wide if no width is given),
+        reductions, `softmax`, `expand`, `mask`, and their gradients, on sequences of up to 8,192 rows.  Everything else
+        (``x.lengths``, `repr`, the order that `Padded` and `Packed` need, ``x[i]``) copies the offsets to the host when
+        it first needs them, and checks them then.
 
         Examples
         --------
@@ -139,7 +141,7 @@ class Ragged(Encoding[Data]):
 
     @classmethod
     def from_row_splits(cls, values: Shaped, row_splits: Integers) -> Ragged:
-        """`from_offsets` by the name that TensorFlow has for it.
+        """Make a `Ragged` from offsets, under TensorFlow's name; see `from_offsets`.
 
         Parameters
         ----------
@@ -153,11 +155,11 @@ class Ragged(Encoding[Data]):
         Raises
         ------
         StructureError
-            Where the splits do not fit.
+            If the splits do not fit the values.
 
         See Also
         --------
-        LoD : Of more ragged axes than one: ``LoD(flat_values, nested_row_splits)``.
+        LoD : For several ragged axes: ``LoD(flat_values, nested_row_splits)``.
 
         Examples
         --------
@@ -172,16 +174,16 @@ class Ragged(Encoding[Data]):
     def from_row_lengths(
         cls, values: Shaped, row_lengths: Integers, *, longest: SupportsIndex | None = None, trusted: bool = False
     ) -> Ragged:
-        """``Ragged(values, row_lengths)`` by the name that TensorFlow has for it.
+        """Make ``Ragged(values, row_lengths)``, under TensorFlow's name.
 
         Parameters
         ----------
         values : array ``(rows, *item)``
-        row_lengths : n integers, not negative, with the sum `rows`
+        row_lengths : n integers, not negative, that add up to `rows`
         longest : int, optional
             As for `from_offsets`.
         trusted : bool
-            As for `from_offsets`: lengths on a GPU stay there, where they are added up to offsets.
+            As for `from_offsets`: lengths on a GPU stay there, and are added up there.
 
         Returns
         -------
@@ -206,15 +208,14 @@ class Ragged(Encoding[Data]):
 
     @classmethod
     def from_value_rowids(cls, values: Shaped, value_rowids: Integers, nrows: int | None = None) -> Ragged:
-        """From the number of the sequence that each item is in, as in TensorFlow; `segment_ids` gives these numbers.
+        """Make a `Ragged` from the sequence number of each item, as TensorFlow does; the inverse of `segment_ids`.
 
         Parameters
         ----------
         values : array ``(rows, *item)``
         value_rowids : `rows` integers, not negative, never falling
         nrows : int, optional
-            How many sequences there are: so many that the last ones may be empty.  Without it the last item is in the
-            last sequence.
+            The number of sequences; the last ones may be empty.  By default the last item is in the last sequence.
 
         Returns
         -------
@@ -223,7 +224,7 @@ class Ragged(Encoding[Data]):
         Raises
         ------
         StructureError
-            For numbers that fall or do not fit.
+            If the numbers fall, are negative, or are not one for each row.
 
         Examples
         --------
@@ -259,7 +260,7 @@ class Ragged(Encoding[Data]):
         longest: SupportsIndex | None = None,
         trusted: bool = False,
     ) -> Ragged:
-        """`rows` and `what` are the names of both to the caller."""
+        """Check data and offsets, whose names in messages are `rows` and `what`."""
         array = with_axes(adopt(data, rows)[1], 1, rows, "(rows, *item)")
         structure = structure_within(offsets, what, array.shape[0], longest, trusted, cumulated=True)
         ends_at(structure, array.shape[0], what, f"{rows} has {{}} rows")
@@ -309,7 +310,7 @@ _open, _late = open_kind(Ragged), without_lengths(Ragged)
 def structure_within(
     values: Integers, what: str, rows: int, longest: SupportsIndex | None, trusted: bool, cumulated: bool
 ) -> Structure:
-    """Make the structure of offsets, or of lengths, with what the caller says of them."""
+    """Make a structure of offsets (`cumulated`) or of lengths; with `longest` or `trusted` see `late`."""
     if longest is not None or trusted:
         found: Structure = import_now(".late", __package__).structure_within(
             values, what, rows, longest, trusted, cumulated
@@ -320,7 +321,7 @@ def structure_within(
 
 
 def gather_rows(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
-    """The rows of sequences as long as those of `chosen` that begin at rows `starts`, one after the other."""
+    """Copy sequences of `data` into a new `Ragged`: they begin at the rows `starts`, and are as long as in `chosen`."""
     if library.autograd and library.wants_grad((data,)):
         # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
@@ -339,7 +340,7 @@ def _gathered(source: tuple[Any, ...]) -> Array:
 
 
 def picked(x: Any, where: Array) -> tuple[Structure, Array]:
-    """The structure of the sequences at `where`, and where each begins; the same where a GPU has been asked before."""
+    """Return the structure of the sequences at `where`, and the row where each begins; kept for calls on a GPU."""
     structure = x._structure
     if planning and where.size <= MOST_PLACES and is_on_gpu(x):
         found: tuple[Structure, Array] = kept(structure, where.tobytes(), lambda: pick(structure, where))
@@ -348,6 +349,6 @@ def picked(x: Any, where: Array) -> tuple[Structure, Array]:
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:
-    """StructureError where offsets do not end with what `have` says."""
+    """Raise StructureError if the offsets do not end with `end`; `have` explains that number in the message."""
     if structure.rows != end:
         raise ROWS(f"{what} must end with {end}, since {have.format(end)}, but end with {structure.rows}")

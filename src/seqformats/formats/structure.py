@@ -34,10 +34,10 @@ def same_numbers(a: Array, b: Array) -> bool:
 
 
 def integers(values: object, what: str) -> Array:
-    """A private int64 copy of whole numbers, one axis, still writable.
+    """Copy integers into a new int64 array with one axis, which is still writable.
 
-    TypeError for floats, bools and anything that is no sequence; StructureError for numbers over int64 and for more
-    axes than one.  An empty list is fine.
+    TypeError for floats, bools and anything that is no sequence; StructureError for numbers too large for int64 and for
+    several axes.  An empty list is allowed.
     """
     if type(values) is np.ndarray and values.dtype is _INT64:
         array = values.copy()
@@ -70,7 +70,7 @@ def _integer(value: object, what: str) -> int:
 
 
 def whole(value: object, what: str) -> int:
-    """An integer of any library as an int; TypeError for floats, bools and everything else."""
+    """Return an integer of any library as an int; TypeError for floats, bools and everything else."""
     if type(value) is int:
         return value
     try:
@@ -82,10 +82,10 @@ def whole(value: object, what: str) -> int:
 
 
 def with_views(*names: str) -> Callable[[type[T]], type[T]]:
-    """Hand out fields of the structure, arrays or tuples of such, as new views; `_name` is the field itself.
+    """Make properties of these fields that return new views; `_name` is the field itself, one array or several.
 
-    An array has more that can be set than what is read-only about it: its dtype, shape and strides.  So what a caller
-    gets is never the array that kernels walk over.  A view by ``.T`` takes half of what a property in Python would.
+    A caller can set dtype, shape and strides even of a read-only array.  So a caller never gets the array that kernels
+    read.  A view by ``.T`` takes half the time of a property written in Python.
     """
 
     def change(kind: type[T]) -> type[T]:
@@ -104,7 +104,7 @@ def _views_of_levels(x: Any) -> tuple[Array, ...]:
 
 
 class Order(NamedTuple):
-    """The sequences by falling length."""
+    """The sequences in the order of falling lengths."""
 
     lengths: Array  # (n,) falling
     indices: Array  # (n,) the caller's position of each
@@ -113,7 +113,7 @@ class Order(NamedTuple):
 
 
 class Structure:
-    """The lengths of n sequences and what follows from them; read-only."""
+    """The lengths of n sequences and what is calculated from them; read-only."""
 
     __slots__ = (
         "__weakref__",
@@ -137,27 +137,27 @@ class Structure:
         "tensor",
     )
 
-    late = False  # are lengths and offsets still on a device?  See `LateStructure`
+    late = False  # True while lengths and offsets are on a device alone, see `LateStructure`
 
     lengths: Array  # (n,) in the caller's order
     offsets: Array  # (n + 1,)
     n: int
     rows: int
     longest: int
-    stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
-    # Made when it is first asked for, and so is what follows:
-    begins: tuple[Array, ...]  # of sequences that neither follow each other nor lie in rooms, where each does
+    stable: bool  # whether sequences of one length keep their order in `order`; some time-major batches differ
+    # All below are made when first asked for:
+    begins: tuple[Array, ...]  # where each sequence begins, if they lie neither one after the other nor in rooms
     flat: Layout  # sequences one after the other
     device: dict[Any, Any]  # copies of the arrays on other devices
-    calls: dict[Any, Any]  # what calls on a GPU come to, see `launch.plans`
-    room: tuple[int, str, Layout] | None  # the rooms that were last asked for
+    calls: dict[Any, Any]  # plans of calls on a GPU, see `launch.plans`
+    room: tuple[int, str, Layout] | None  # the layout in rooms that was last asked for, with width and side
     order: Order  # by falling length, stable
     pieces: "Pieces"  # what long sequences are cut into on a GPU
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column per sequence
     steps: tuple[Layout, Layout, Array]  # time steps as sequences, in `packed` and in `by_steps`; how long each is
-    columns: Array  # (n,) the place of sequence i in that order
-    tensor: Any  # the lengths as a graph of PyTorch takes them
+    columns: Array  # (n,) the place of sequence i in `order`
+    tensor: Any  # the lengths as a tensor, for graphs of PyTorch
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
@@ -175,7 +175,7 @@ class Structure:
 
     @classmethod
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
-        """Checked: int64, not negative, with the sum `rows` where that is given."""
+        """Make a structure of int64 lengths; check that none is negative, and that they add up to `rows` if given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
         longest = check_lengths.run(lengths, offsets, limit)
@@ -197,7 +197,7 @@ class Structure:
 
     @classmethod
     def of_offsets(cls, offsets: Array, what: str = "offsets") -> "Structure":
-        """Checked: int64, beginning with 0, never falling."""
+        """Make a structure of int64 offsets; check that they begin with 0 and never fall."""
         if offsets.size == 0:
             raise LENGTHS(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
@@ -214,7 +214,7 @@ class Structure:
 
     @classmethod
     def of_order(cls, sorted_lengths: Array, indices: Array, size_at_t: Array) -> "Structure":
-        """Checked: the fields of a time-major batch fit each other."""
+        """Make a structure of the fields of a time-major batch; check that these fit each other."""
         n = sorted_lengths.size
         if indices.size != n:
             raise LENGTHS(f"indices must be as many as lengths, but there are {indices.size} and {n}")
@@ -231,14 +231,14 @@ class Structure:
         return structure
 
     def in_order(self) -> "Structure":
-        """With the stable order of the lengths, for an encoding that has no order of its own."""
+        """Return a structure whose order is stable, for an encoding that has no order of its own."""
         return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
 
     def __getattr__(self, name: str) -> Any:
-        """Make what has not been asked for yet.
+        """Make an attribute when it is first asked for.
 
-        Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
-        nothing more than any attribute once it is there.
+        Python calls this only while the slot is empty.  So the order costs nothing if nobody needs it, and afterwards
+        it is read like any attribute.
         """
         if name == "flat":
             offsets = self.offsets
@@ -290,7 +290,7 @@ class Structure:
         return self.order
 
     def in_rooms(self, width: int, side: str) -> Layout:
-        """Each sequence in a room of the same width, its padding on this side."""
+        """Return the layout with each sequence in a room of this width, its padding on this side."""
         room = self.room
         if room is not None and room[0] == width and room[1] == side:
             return room[2]
@@ -300,7 +300,7 @@ class Structure:
         return at
 
     def known_order(self) -> Order | None:
-        """The order, if it has been asked for."""
+        """Return the order if it has been made, else None."""
         try:
             order: Order = object.__getattribute__(self, "order")
         except AttributeError:
@@ -308,7 +308,7 @@ class Structure:
         return order
 
     def known(self) -> list[Array]:
-        """The arrays that kernels take, as far as they have been asked for."""
+        """Return the arrays that kernels read, without those that have not been made yet."""
         order, own = self.known_order(), [self.flat.cum, *self.begins]
         return own if order is None else [*own, order.indices, order.steps]
 
@@ -318,14 +318,14 @@ class Structure:
 
 
 class Pieces:
-    """The pieces of sequences, as sequences themselves: each has 1,024 rows, the last of a sequence what is left."""
+    """The pieces of sequences, as sequences themselves: of 1,024 rows each, the last of a sequence of what is left."""
 
     __slots__ = ("_groups", "_room", "each", "whole")
 
     ROWS = 1 << 10
     GROUP = 1 << 5
     LONG = 1 << 13
-    """Sequences of more rows than this are the work of several blocks of a GPU each."""
+    """A sequence of more rows than this is cut into pieces, so that several blocks of a GPU share its work."""
 
     whole: Structure  # the sequences, whose rows are pieces
     each: Structure  # the pieces, whose rows are those of the sequences
@@ -342,13 +342,13 @@ class Pieces:
 
     @property
     def groups(self) -> "Pieces":
-        """The sequences as pieces of 32 of these pieces."""
+        """Return pieces that have 32 of these pieces each."""
         if self._groups is None:
             self._groups = Pieces(self.whole, self.GROUP)
         return self._groups
 
     def laid(self, at: Layout) -> Layout:
-        """Find where the pieces lie, if the sequences lie so, in blocks: one after the other, or in rooms."""
+        """Return the layout of the pieces for sequences in layout `at`: one after the other, or in rooms."""
         if at.stride < 0:
             return self.each.flat
         room = self._room

@@ -172,10 +172,10 @@ class _Simulated:
 class _Call:
     """The arguments of one start, as words.
 
-    `codes` are the dtypes of the arrays outside of layouts, by which code is found, beside `most`, the items of the
-    largest array: all else is the same in each call of a kernel.  `arrays` are those of the caller on the device, with
-    the places of their addresses among the words; other memory that the kernel reads is in `parts`, or where the
-    addresses in an array of the host say, the `table`.
+    `codes` are the dtypes of the arrays outside of layouts, and `most` the items of the largest array.  These two
+    choose the code of the kernel; all else is the same in each call.  `arrays` are the caller's arrays on the device,
+    with the places of their addresses among the words.  Other memory that the kernel reads is in `parts`, or at the
+    addresses in an array of the host, the `table`.
     """
 
     __slots__ = (
@@ -210,7 +210,7 @@ class _Call:
         return [*self._sent_now, *(() if self._resident is None else self._resident.parts)]
 
     def moving(self, src: Any, out: Array, args: tuple[Any, ...], size: int) -> int:
-        """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
+        """Add the arguments of a kernel that moves rows; return the size of a row in machine words, as wide as fit."""
         library = self._place.library
         target, source, filling = library.address(out), 0, False
         bits = size | target
@@ -254,10 +254,10 @@ class _Call:
     def calculating(
         self, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: tuple[Any, ...], size: int, fours: bool
     ) -> int:
-        """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
+        """Add the arguments of a kernel that calculates: flat arrays, complex numbers as pairs if it takes none.
 
-        Inputs may be on the host, and arrays among `args` on the device.  With `fours` the kernel may be given four
-        numbers as one item.
+        Inputs may be on the host, and arrays in `args` on the device.  With `fours` the kernel may get four numbers as
+        one item.  Returns the items of a row.
         """
         self._bring((*inputs, *args))
         for x in inputs:
@@ -275,7 +275,7 @@ class _Call:
         return size
 
     def _in_fours(self) -> bool:
-        """Make arrays of four numbers each of all arrays so far, if they are float32 and where 16 bytes may be read."""
+        """View all arrays so far as float32x4, if all are float32 and 16-byte aligned; tell whether they are."""
         words, begins = self.words, range(0, len(self.words), _ARRAY)
         if set(self.codes) != {"f4"} or len(words) != _ARRAY * len(self.codes):
             return False
@@ -292,7 +292,7 @@ class _Call:
             self._add(x, False)
 
     def _bring(self, args: tuple[Any, ...]) -> None:
-        """Have on the device what these arguments are of: what is kept there, and the rest for this call."""
+        """Copy arrays of the host in these arguments to the device, unless they are there."""
         resident, place = self._resident, self._place
         unknown: list[Array] = []
         if not self._find(args, unknown):
@@ -302,7 +302,7 @@ class _Call:
             resident.meet(place)
 
     def _find(self, args: tuple[Any, ...], unknown: list[Array]) -> bool:
-        """Tell whether all arrays are on the device.  Those on the host that are new go to `unknown`."""
+        """Tell whether all arrays are on the device; add those that are not to `unknown`."""
         resident = self._resident
         for x in args:
             if type(x) is Layout:
@@ -316,7 +316,7 @@ class _Call:
         return not unknown
 
     def _add(self, x: Any, written: bool) -> None:
-        """Put an argument behind the others."""
+        """Add an argument after the others."""
         if type(x) is int:
             self.words.append(x)
         elif isinstance(x, tuple):
@@ -338,7 +338,7 @@ class _Call:
             self._add_there(x, written)
 
     def _add_all(self, x: tuple[Any, ...], written: bool) -> None:
-        """Add what is in a tuple, which is known where it is always empty."""
+        """Add all in a tuple; the words of a tuple with empty arrays alone are kept."""
         found = _of_nothing.get(id(x))
         if found is not None:
             self.codes += found[1]
@@ -371,7 +371,7 @@ class _Call:
         self._add_words(library.address(x), math.prod(x.shape) * parts, itemsize)
 
     def _add_words(self, address: int, size: int, itemsize: int) -> None:
-        """The words of an array that is on the device."""
+        """Add the words of an array that is on the device."""
         if size > self.most:
             self.most = size
         self.words += words_of(address, size, itemsize)
@@ -389,7 +389,7 @@ class _Call:
         return words
 
     def _sent(self, x: Array) -> tuple[int, ...]:
-        """An array of the host, as a copy of it is on the device."""
+        """Return the words of the copy on the device of an array of the host."""
         if not x.size:
             return words_of(0, 0, x.itemsize)
         self.most = max(self.most, x.size)
@@ -399,12 +399,12 @@ class _Call:
         return found or self._resent(x)
 
     def begin_of_table(self) -> int:
-        """Give the address where the table was sent for this call alone; 0 where it stays."""
+        """Return the address to which the table was sent for this call alone; 0 if it stays on the device."""
         address = self._host.get(id(self.table), (0,) * _ARRAY)[_ADDRESS]
         return 0 if self._resident is not None and self._resident.holds(address) else address
 
     def _resent(self, x: Array) -> tuple[int, ...]:
-        """Send again where what was there has been forgotten meanwhile."""
+        """Send an array again whose copy on the device has been forgotten meanwhile."""
         sent, words = bring((x,), self._structure, self._resident, self._place)
         self._sent_now += [sent] if sent else []
         self._host |= words
@@ -412,7 +412,7 @@ class _Call:
 
 
 def _kinds(args: Sequence[Any], codes: Sequence[str], known: int) -> tuple[Word, ...]:
-    """The types of arguments; `codes` are those of so many `known`, which come first, and of arrays."""
+    """Return the types of arguments; `codes` are those of the first `known` arguments, then of the arrays."""
     left = iter(codes)
 
     def kind(x: Any) -> Word:
@@ -433,7 +433,7 @@ def _word(bits: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _kind(library: Library, dtype: Any, complexes: tuple[str, ...]) -> tuple[str, int, int, bool]:
-    """Describe a dtype: what the kernel calculates in, its bytes, numbers an item, and if its bytes are swapped."""
+    """Describe a dtype: the code of a number in kernels, its bytes, numbers per item, and if its bytes are swapped."""
     name = library.dtype_name(dtype)
     plain = np.dtype("u1" if name == "bool" else name)
     code = plain.str[1:]
@@ -448,7 +448,7 @@ def _bytes(library: Library, x: Array) -> int:
 
 
 def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
-    """One of these arrays of the host beside `like`, after one copy of all."""
+    """Return the copy of `x`, one of these arrays of the host, on the device of `like`; all are copied together."""
     dtype = library.dtype(x.dtype.name)
     if not x.size:
         return library.empty(x.shape, dtype, like)
@@ -465,7 +465,7 @@ def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
 
 
 def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
-    """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
+    """Copy the arrays of a structure that are known to the device of `like`, and keep them there."""
     with _enter_place(library, like) as place:
         resident = Resident.of(structure, place)
         if place.captured and resident.missing(structure):
@@ -477,7 +477,7 @@ def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
 
 
 def lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:
-    """Find an array of a structure where it is on a device already, by the memory of the host that it belongs in."""
+    """Let kernels find `there`, on a device, as the copy of the array `host` of a structure."""
     with _enter_place(library, there) as place:
         address = library.address(there)
         event = None
@@ -490,7 +490,7 @@ def lend(library: Library, structure: Sequences, host: Array, there: Array) -> N
 
 @contextlib.contextmanager
 def _enter_place(library: Library, like: Array) -> Iterator[Place]:
-    """Give the place of an array, while a context of its device is current."""
+    """Make the context of an array's device current, and yield the place of the array."""
     index = library.index(like)
     if SIMULATED:
         yield Place(None, library, like, index)

@@ -1,8 +1,8 @@
 """Kernels as programs of JAX, for arrays that JAX traces or that are not on the host.
 
-What a kernel does to rows depends on structure alone, which is on the host.  So a kernel that *moves* rows is run on
-the host, over row numbers: what comes out says from where each row is, and the program is one gather, whose gradient
-JAX knows.  What *calculates* is a formula over the sequences, see `launch.formulas`.  All others need values.
+Where a kernel moves rows depends on the structure alone, which is on the host.  So a kernel that *moves* rows runs on
+the host once, over row numbers.  Its result says which row goes where, and the program is one gather, whose gradient
+JAX knows.  A kernel that *calculates* has a formula, see `launch.formulas`.  All other kernels need values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .kernel import Kernel, Sequences, Work
 from .recurrences import FORMULAS_OF_STEPS as FORMULAS_OF_STEPS
 from .series import FORMULAS_OF_SERIES as FORMULAS_OF_SERIES
 
-Value = Any  # a cell, an array of JAX or of NumPy
+Value = Any  # a `Cell`, an array of JAX or an array of NumPy
 Values = tuple[Any, ...]
 
 
@@ -37,7 +37,7 @@ def start(
     work: Work | None,
     structure: Sequences | None,
 ) -> None:
-    """Write what a kernel makes of the inputs into the outputs, which are cells.  See `Kernel.start`."""
+    """Write the results of a kernel into outputs that are cells.  See `Kernel.start` for the parameters."""
     args = tuple([_check_values(library, x) for x in args])
     formula = FORMULAS.get(kernel.name)
     if kernel.load().does == "moves":
@@ -53,7 +53,7 @@ def _fit(arrays: Iterable[Any]) -> bool:
 
 
 def _check_values(library: Jax, x: Value) -> Value:
-    """Check that what says where rows go has values."""
+    """Return an argument that says where rows go as a NumPy array; an error if JAX traces it."""
     return _values(library, x) if isinstance(x, (Cell, library.jax.Array)) else x
 
 
@@ -77,7 +77,7 @@ def _move(
     structure: Sequences | None,
     work: Work | None,
 ) -> None:
-    """A move of rows, or of parts of `size` bytes, as one gather."""
+    """Move rows, or parts of them of `size` bytes, by one gather."""
     numpy = library.numpy
     sources = [
         x if isinstance(x, Cell) else Cell(library, numpy.asarray(x))
@@ -107,7 +107,7 @@ def _move(
 
 
 def _in_rows(x: Value, dtype: DType, width: int) -> Value:
-    """An array as rows of so many items; bytes of a padding as items."""
+    """Reshape an array to rows of `width` items of `dtype`, also one that holds the bytes of a padding item."""
     if x.dtype != dtype:
         x = x.reshape(-1).view(dtype)
     return x.reshape(-1, width)
@@ -122,10 +122,10 @@ def _plan(
     size: int,
     over: tuple[Sequences | None, Work | None],
 ) -> Array:
-    """Find the row of the sources, one after the other, that each row of the result comes from; -1 for none.
+    """Find where each row of the result comes from: a row number, counted through all sources; -1 for none.
 
-    The kernel runs on the host, on rows of this size that hold their number.  A narrow row has no room for it, so the
-    kernel runs again for the next byte.
+    The kernel runs on the host, over rows of the same size that hold their own number.  A row may be too narrow for
+    all bytes of the number; then the kernel runs again for the next ones.
     """
     structure, work = over
     units = out.nbytes // size
@@ -162,7 +162,7 @@ def _plan(
 
 
 def _digest(args: Values) -> bytes:
-    """A short name for arguments of the same values."""
+    """Digest the values of arguments."""
     names = hashlib.blake2b(digest_size=16)
     for x in args:
         if isinstance(x, np.ndarray):
@@ -186,7 +186,7 @@ def _on_host(
     work: Work | None,
     structure: Sequences | None,
 ) -> None:
-    """On the host, for values that are known and that no formula is for."""
+    """Run a kernel that has no formula on the host, on the values of its inputs."""
     given = tuple([_map_arrays(x, lambda part: _values(library, part)) for x in inputs])
     cells: list[tuple[Any, Array]] = []
 
@@ -202,11 +202,11 @@ def _on_host(
     else:
         kernel.start(NUMPY, given, made, args, size, structure, work)
     for out, x in cells:
-        out.write(x)  # of the host still, so that a kernel may ask for its values
+        out.write(x)  # a NumPy array, so that the next kernel can read its values
 
 
 def _map_arrays(x: Any, change: Callable[[Any], Array]) -> Any:
-    """An array that `change` makes of another, or a named tuple of such; what is of the host already stays."""
+    """Apply `change` to an array, or to each in a named tuple; numbers and arrays of NumPy stay."""
     if isinstance(x, tuple):
         kind: Any = type(x)
         return kind(*[_map_arrays(part, change) for part in x])

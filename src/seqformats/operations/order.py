@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 
 _FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
-"""The most items that are looked for without the order of all."""
+"""Maximum k for which the largest items are found without sorting all, and an empty array for that kernel."""
 
 
 def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> tuple[Array, Array]:
-    """The first items of every sequence in order, as many as `kept` says, and their places, flat."""
+    """Sort every sequence and return its first items and their places, flat; `kept` has how many of each sequence."""
     values, places = order(in_one_array(x), flat_layout(kept, x.item_shape, x.dtype), falling, nans)
     if values.dtype != x.dtype:  # of another order of bytes
         values = pick(convert(x, Ragged), places.reshape(-1), kept, by_column=True).data
@@ -48,7 +48,7 @@ def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> t
 
 
 def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
-    """Order the k largest alone, on a GPU; None where that does not apply."""
+    """Find and sort only the k largest items, on a GPU; None where that cannot be done."""
     z = in_one_array(x)
     library, item, name = library_of(z.data), z.item_shape, name_of(z)
     if library.kind(z.data) != "cuda" or name not in ("float32", "float64") or not 0 < k <= _FEW:
@@ -65,12 +65,12 @@ def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
 
 
 def _largest(x: Encoding, kept: Structure, falling: bool, k: int) -> tuple[Array, Array]:
-    """The k largest items of every sequence, or the k smallest, and their places, flat."""
+    """Return the k largest items of every sequence, or the k smallest, and their places, flat."""
     return (_few(x, kept, k) if falling else None) or _first(x, kept, falling, True)
 
 
 def _kept(structure: Structure, counts: Array | int) -> Structure:
-    """The structure of so many items of every sequence; where there are plans, the same one for the same number."""
+    """Return the structure of the first `counts` items of every sequence; with plans it is kept for later calls."""
     key = "kept", counts
     known = planning and type(counts) is int
     kept: Structure | None = structure.calls.get(key) if known else None
@@ -104,7 +104,7 @@ SORT = Operation(_sort, _sort_rule, check=_falling, planned=True)
 
 
 def _sorted_by(x: object, keys: Batch, falling: bool) -> Call[Any]:
-    """Items in the order of a key that each of them has."""
+    """Sort items by keys."""
     (own, result, gradient), given = operands_of(x, keys)
     beside = batch_beside(given.own, own, "by", item=None).own
     if beside.item_shape not in ((), (1,)):
@@ -127,9 +127,10 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None, level: int 
     x : an encoding, a list of arrays or nested lists
         Items of any shape, each of whose columns is sorted on its own, as by ``np.sort(items, axis=0)``.
     descending : bool
-        In falling order.
+        True for falling order.
     by : an encoding, a list of arrays or nested lists, optional
-        Keys with item shape () or (1,), one for each item of `x`: whole items, of any dtype, in the order of these.
+        Keys, one for each item of `x`, with item shape () or (1,).  Whole items are sorted by their keys, and may have
+        any dtype.
     level : int
         See `softmax`.
 
@@ -147,14 +148,14 @@ def sort(x: B, *, descending: bool = False, by: Batch | None = None, level: int 
     See Also
     --------
     argsort : The places of the items.
-    topk : The largest alone.
+    topk : Only the largest.
     unique : Each item once.
 
     Notes
     -----
-    The order is stable, and NaN comes last both ways, as NumPy has it for the rising one.  A merge sort; short
-    sequences, and the runs that are merged, are sorted by insertion [1]_.  The gradient goes back to where the items
-    were; keys have none.
+    The order is stable.  NaN comes last in both orders; NumPy has the rising one alone.  This is a merge sort; short
+    sequences, and the runs that are merged, are sorted by insertion [1]_.  The gradient of an item goes back to its old
+    place; keys have none.
 
     References
     ----------
@@ -193,14 +194,14 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
     descending : bool
-        In falling order.
+        True for falling order.
     level : int
         See `softmax`.
 
     Returns
     -------
     same kind as `x`
-        int64, places in the sequence.
+        int64: for each place in the result the place in the sequence that the item comes from.
 
     Raises
     ------
@@ -210,7 +211,7 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     See Also
     --------
     sort : The items themselves.
-    gather : Other batches in that order, where items are single numbers.
+    gather : Puts other batches into that order, if items are single numbers.
 
     Notes
     -----
@@ -235,7 +236,7 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
 
 
 class TopK(NamedTuple, Generic[T]):
-    """The largest items of every sequence, and where they stand; see `topk`.
+    """The largest items of every sequence, and their places; see `topk`.
 
     Examples
     --------
@@ -256,7 +257,7 @@ def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> To
     x : an encoding, a list of arrays or nested lists
         Items of any shape.
     k : int or n integers
-        How many, of all sequences or of each; not negative.  A shorter sequence gives all its items.
+        How many items, for all sequences or for each; not negative.  A shorter sequence gives all its items.
     largest : bool
         False for the smallest, in rising order.
     level : int
@@ -265,7 +266,7 @@ def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> To
     Returns
     -------
     TopK
-        A named tuple of `values`, and of `places`, int64, in the sequence; both what `x` is.
+        A named tuple of `values` and `places` (int64, in the sequence), both of the kind of `x`.
 
     Raises
     ------
@@ -277,14 +278,14 @@ def topk(x: B, k: Counts, *, largest: bool = True, level: int = INNERMOST) -> To
     See Also
     --------
     topk_mean : The mean of the largest.
-    argmax : The place of the largest alone.
+    argmax : Only the place of the largest.
     sort : All items.
 
     Notes
     -----
-    NaN is the largest, and with ``largest=False`` the smallest, as for `reduce_max` and `reduce_min`; of equal items
-    the first comes first.  The values have a gradient; a pullback takes that of the values, or a `TopK` of
-    which the places are not looked at.
+    NaN counts as the largest, and with ``largest=False`` as the smallest, as for `reduce_max` and `reduce_min`.  Equal
+    items keep their order.  The values have a gradient; a pullback takes the gradient of the values, or a `TopK`, whose
+    places it ignores.
 
     Examples
     --------
@@ -313,7 +314,7 @@ by_level(keeps=False)(topk)
 
 
 def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
-    """The values, to be calculated, and their places."""
+    """Return the call that makes the values, and their places."""
     own, result, gradient = operand(x)
     falling = flag(largest, "largest")
     structure = own._structure
@@ -339,7 +340,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
 
 
 class Unique(NamedTuple, Generic[T]):
-    """The distinct items of every sequence, and how often each is there; see `unique`.
+    """The distinct items of every sequence, and how often each occurs; see `unique`.
 
     Examples
     --------
@@ -365,14 +366,14 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
     x : an encoding, a list of arrays or nested lists
         Items of shape () or (1,).
     counts : bool
-        Also say how often each is there.
+        True to return also how often each item occurs.
     level : int
         See `topk`.
 
     Returns
     -------
     what `x` is, or Unique
-        With other lengths; with `counts` a named tuple of the `values` and of the `counts`, int64, both what `x` is.
+        The distinct items; with `counts` a named tuple of `values` and `counts` (int64), both of the kind of `x`.
 
     Raises
     ------
@@ -388,8 +389,9 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
 
     Notes
     -----
-    All NaN are one, and the last; of 0.0 and -0.0 it is the one that stands first.  How many there are is copied from
-    a GPU to the host, and with `counts` where they stand.  There is no gradient.
+    All NaN are one item, which comes last; 0.0 and -0.0 are one, the one that comes first in the sequence.  From a GPU
+    the lengths of the result are copied to the host, and with `counts` the positions of the items.  There is no
+    gradient.
 
     Examples
     --------

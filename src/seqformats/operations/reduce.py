@@ -1,7 +1,6 @@
 """Reductions: one item per sequence.
 
-Each is a kernel, a record and a function; what is done with the name of one (`reduce`), and what tests and benchmarks
-go through, is in the records.
+Each has a kernel, a record and a function.  `reduce`, which takes a name, tests and benchmarks go through the records.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
 from .weighted import prepare_weighted
 
-# --- gradients that are differentiated again --------------------------------------------------------------------------
+# --- gradients of second order ---------------------------------------------------------------------------------------
 
 
 def _logsumexp_second_order(x: Encoding, dy: Reduced) -> Encoding:
-    """The gradient of logsumexp, made of operations that have gradients themselves."""
+    """Calculate the gradient of logsumexp by operations that have gradients themselves."""
     shape = without_data(x)
     logs = rows_or_data(reduce_logsumexp(x))
     library = library_of(logs)
@@ -47,7 +46,7 @@ def _logsumexp_second_order(x: Encoding, dy: Reduced) -> Encoding:
 
 
 def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
-    """The gradient of a product, made of operations that have gradients themselves: each item divides the product."""
+    """Calculate the gradient of a product, product / item, by operations that have gradients themselves."""
     r = convert(x, Ragged)
     if bool((r.data == 0).any()):
         raise TOGETHER(
@@ -105,36 +104,36 @@ def reduce(x: Nested, kind: str, *, empty: Empty | None = None, level: int = INN
 @overload
 def reduce(x: Flat, kind: str, *, empty: Empty | None = None, level: int = INNERMOST) -> Array: ...
 def reduce(x: Batch, kind: str, *, empty: Empty | None = None, level: int = INNERMOST) -> Reduced:
-    """A reduction by name, as Paddle's sequence_pool.
+    """Reduce every sequence by the name of a reduction, as Paddle's sequence_pool.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch.
     kind : str
-        The name of the reduction, in any case: "sum" for `reduce_sum`, and so for each of them; "average" is the mean.
+        The name of the reduction, in capitals or not: "sum" for `reduce_sum`, and so on; "average" is the mean.
     empty : number or "raise", optional
-        See `reduce_sum`; None for the default of the reduction.
+        See `reduce_sum`; by default that of the reduction.
     level : int
         See `reduce_sum`.
 
     Returns
     -------
     array, LoD or list
-        What that reduction returns.
+        See the function of that reduction.
 
     Raises
     ------
     ConversionError
-        For a name that no reduction has; the message lists those that there are.
+        If no reduction has this name; the message lists all names.
     TypeError
-        For a `kind` that is no name, and where the reduction raises one.
+        If `kind` is no str, or the reduction raises one.
     StructureError
         If a sequence is empty and ``empty="raise"``.
 
     See Also
     --------
-    reduce_sum : The first of them, and what all have in common.
+    reduce_sum : The sum; it describes what all reductions have in common.
 
     Examples
     --------
@@ -174,7 +173,7 @@ by_level(keeps=False)(reduce)
 
 
 def _sum_call(record: Reduction, mode: int) -> Callable[..., Call[Any]]:
-    """The call of a sum or a mean, by the arguments of its function in their order."""
+    """Make a function that checks the arguments of a sum or a mean, in their order, and returns the `Call`."""
 
     def prepare(x: Batch, weights: Weights | None, empty: Empty) -> Call[Any]:
         if weights is None:
@@ -196,11 +195,11 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO,
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
     weights : encoding, list of arrays, nested lists or array, optional
-        Numbers, by which the items are multiplied before, or bools, a mask: over the same sequences, or an array with a
-        row for each item in the caller's order; one for an item, or one for each of its numbers.  NumPy's go with the
-        items of any library.
+        Numbers by which the items are multiplied first, or bools, a mask.  A batch with the same lengths, or an array
+        with a row for each item in the caller's order; each item has one weight, or one for each of its numbers.
+        Weights of NumPy go with items of any library.
     empty : number or "raise"
-        The result for an empty sequence, a value or "raise".
+        The result for an empty sequence, or "raise" for an error.
     level : int
         The level of a `LoD` or of nested lists whose sequences are reduced, each with all its rows, as in `convert`;
         negative numbers count from the innermost level.
@@ -208,35 +207,35 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO,
     Returns
     -------
     array, LoD or list
-        An array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost, of
-        nested lists with more levels nested lists.  Floats keep their dtype (float16 and bfloat16 are added up in
-        float32, and give that under ``torch.autocast``), integers and bools give int64, unsigned ones uint64, with
-        weights float64.
+        An array ``(n, *item)`` in the library of `x`.  A `LoD` of several levels gives a `LoD` without the innermost
+        one, and nested lists of several levels give nested lists.  Floats keep their dtype (float16 and bfloat16 are
+        added up in float32, and give float32 under ``torch.autocast``).  Integers and bools give int64, unsigned ones
+        uint64, and with weights float64.
 
     Raises
     ------
     TypeError
-        For dtypes without a sum, weights that are no real numbers or bools, and complex numbers with weights.
+        If the dtype has no sum, weights are no real numbers or bools, or items are complex and have weights.
     StructureError
-        If a sequence is empty and ``empty="raise"``, and for weights that do not fit.
+        If a sequence is empty and ``empty="raise"``, or if weights do not fit.
     DeviceError
-        For weights of another library or device.
+        If weights are of another library or device.
     ConversionError
         If the dtype of the result cannot represent `empty`.
 
     See Also
     --------
-    reduce : The same by name.
+    reduce : Reductions by name.
     cumsum : The running sum.
 
     Notes
     -----
-    Items are added in blocks by their place in the sequence, and the blocks of float32 in float64: a sum of positive
-    items is right to 1e-6 at any length, and no neighbour, thread or encoding changes a bit of it.  A NaN in a sequence
-    gives NaN.
+    Items are added in blocks by their place in the sequence, and blocks of float32 in float64: a sum of positive items
+    is right to 1e-6 at any length, and no neighbour, thread or encoding changes a bit of it.  A NaN in a sequence gives
+    NaN.
 
-    With weights the products are added up so, and kept nowhere; the pullback gives a tuple, with None for weights that
-    are no floats.  NaN times a weight of 0 is NaN: `filter` leaves items out.
+    With weights the products are added up in the same way, and are not kept.  The pullback then returns a tuple, with
+    None for weights that are no floats.  NaN times a weight of 0 is NaN; `filter` leaves items out.
 
     Examples
     --------
@@ -273,7 +272,7 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     weights : encoding, list of arrays, nested lists or array, optional
         See `reduce_sum`: the weighted sum is divided by the sum of the weights.
     empty : number or "raise"
-        The result for an empty sequence, and where weights add up to 0.
+        The result for an empty sequence, and for weights that add up to 0.
     level : int
         See `reduce_sum`.
 
@@ -284,12 +283,12 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
 
     See Also
     --------
-    reduce_sum : What is raised, and how items are added up.
-    reduce_var : How far they lie from it.
+    reduce_sum : The errors, and how items are added up.
+    reduce_var : The variance.
 
     Notes
     -----
-    With weights on a GPU and an `empty` of the caller's their sums are copied to the host once.
+    With weights on a GPU and an `empty` other than the default, the sums of weights are copied to the host once.
 
     Examples
     --------
@@ -332,7 +331,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
 
     See Also
     --------
-    reduce_sum : What is raised, and how items are added up.
+    reduce_sum : The errors, and how items are added up.
     reduce_mean : The sum, divided by the length.
 
     Examples

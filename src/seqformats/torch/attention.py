@@ -1,4 +1,4 @@
-"""Arguments of the attention of PyTorch and of flash-attn beside the rows of a batch."""
+"""Arguments for the attention functions of PyTorch, flash-attn and other libraries, made of a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = {
     "megatron": ("cu_seqlens_q", "cu_seqlens_kv", "max_seqlen_q", "max_seqlen_kv"),
     "fla": ("cu_seqlens",),
 }
-"""Names of the cumulated lengths and the longest, of queries and keys, in each library."""
+"""Names of the arguments in each library: cumulated lengths of queries and keys, and the longest of each."""
 
 
 def varlen(
@@ -41,44 +41,47 @@ def varlen(
     names: str = "flash_attn",
     max_as: str = "int",
 ) -> dict[str, Any]:
-    """The keyword arguments of attention over sequences of various lengths.
+    """Make the keyword arguments of attention over sequences of different lengths.
 
     Parameters
     ----------
     q : an encoding, a list of tensors, or n lengths
         The sequences of the queries.
     k : the same, optional
-        The sequences of the keys and values, as many; by default those of `q`.
+        The n sequences of the keys and values; by default those of `q`.
     names : str
-        Whose names: "flash_attn" for ``flash_attn_varlen_func``; "torch" for ``torch.nn.attention.varlen.varlen_attn``;
-        "hf" for the forward of a model of transformers; "te" for Transformer Engine's ``DotProductAttention``;
-        "megatron" for Megatron's ``PackedSeqParams``; "fla" for flash-linear-attention.
+        The library whose names are used: "flash_attn" for ``flash_attn_varlen_func``; "torch" for
+        ``torch.nn.attention.varlen.varlen_attn``; "hf" for the forward of a model of transformers; "te" for Transformer
+        Engine's ``DotProductAttention``; "megatron" for Megatron's ``PackedSeqParams``; "fla" for
+        flash-linear-attention.
     max_as : "int" or "tensor"
-        How the longest is given: as int, or as a tensor of int32 without an axis, on the host, whose value no compiled
-        program is made for.
+        The type of the longest lengths: int, or a tensor of int32 with shape () on the host, so that `torch.compile`
+        makes no new program for each value.
 
     Returns
     -------
     dict
-        ``cu_seqlens_q``, ``cu_seqlens_k``: int32 tensors ``(n + 1,)`` on the device of `q`, not to be written into;
-        ``max_seqlen_q``, ``max_seqlen_k``; in the names of the library.  For "te" and "megatron" also ``qkv_format``,
-        and ``cu_seqlens_q_padded``, ``cu_seqlens_kv_padded``: where each sequence begins in memory, which is elsewhere
-        only for a `Masked`, padded on the right, whose ``data.flatten(0, 1)`` is given.  For "fla" ``cu_seqlens`` and
-        its copy on the host, ``cu_seqlens_cpu``, of int64 both.
+        ``cu_seqlens_q``, ``cu_seqlens_k``: int32 tensors ``(n + 1,)`` on the device of `q`, which must not be changed;
+        ``max_seqlen_q``, ``max_seqlen_k``; all under the names of the library.
+
+        For "te" and "megatron" also ``qkv_format``, and ``cu_seqlens_q_padded``, ``cu_seqlens_kv_padded``: where each
+        sequence begins in memory.  These differ from the others only for a `Masked` padded on the right, if the rows
+        are its ``data.flatten(0, 1)``.  For "fla" ``cu_seqlens`` and its copy on the host, ``cu_seqlens_cpu``, both of
+        int64.
 
     Raises
     ------
     ValueError
         For other `names`, or another `max_as`.
     StructureError
-        For keys of another number of sequences than queries, and for 2^31 rows or more; and for keys with "fla", which
-        has one sequence for both.
+        If there are not as many sequences of keys as of queries, or 2^31 rows or more; and if `k` is given with "fla",
+        which has the same sequences for both.
     TypeError
         If the argument is not a batch.
 
     See Also
     --------
-    seqformats.cu_seqlens : The first of them alone, for arrays of any library.
+    seqformats.cu_seqlens : Only the cumulated lengths, for arrays of any library.
     seqformats.torch.flex_mask : For FlexAttention.
 
     Notes
@@ -122,7 +125,7 @@ def varlen(
 
 
 def _begins(x: Lengths, ends: Tensor) -> Tensor:
-    """Find where sequences begin in memory, ``(n + 1,)``: those of a `Masked` at multiples of its width."""
+    """Find where sequences begin in memory, ``(n + 1,)``; in a `Masked` they begin at multiples of its width."""
     if not isinstance(x, Masked):
         return ends
     if x.side != "right":
@@ -139,47 +142,47 @@ def flex_mask(
     block: int | tuple[int, int] = 128,
     device: object = None,
 ) -> BlockMask:
-    """The block mask of FlexAttention under which the rows of a batch see those of their own sequence.
+    """Make a block mask for FlexAttention: each row of a batch sees the rows of its own sequence.
 
     Parameters
     ----------
     x : an encoding, a list of tensors, or n lengths
-        Its sequences, of a `LoD` the innermost, stand one after the other, as in the data of a `Ragged`.
+        The sequences, one after the other as in the data of a `Ragged`; of a `LoD` those of the innermost level.
     causal : bool
         True if a row sees only itself and what comes before it.
     window : int or (left, right), optional
-        How many rows before itself, and after itself, a row sees; -1 is no limit.  One number is for both.
+        How many rows before and after itself a row sees; -1 is no limit.  A single number is for both.
     prefix : int or n integers, optional
-        So many rows at the beginning of each sequence are seen by all rows of it, whatever `causal` and `window` say
-        (a prefix language model).  A sequence that is shorter is seen as a whole.
+        How many rows at the beginning of each sequence all its rows see, whatever `causal` and `window` say (a prefix
+        language model).  A shorter sequence is seen as a whole.
     block : int or (rows, columns)
         The size of a block.
     device : optional
-        Without it that of the items, where they are tensors, else the host.
+        By default the device of the items, or the host if they are no tensors.
 
     Returns
     -------
     torch.nn.attention.flex_attention.BlockMask ``(1, 1, rows, rows)``
-        Equal to what ``create_block_mask`` makes of a `mask_mod` of the same meaning.
+        The mask that ``create_block_mask`` makes of the corresponding `mask_mod`.
 
     Raises
     ------
     TypeError
-        If the argument is not a batch, and options of other types.
+        If the argument is not a batch, or an option has the wrong type.
     StructureError
-        For a batch without rows, for 2^31 rows or more, and for negative numbers.
+        If there are no rows, or 2^31 or more, or an option is negative.
     OutOfMemory
-        Where there are more blocks than memory holds.
+        If the blocks do not fit into memory.
 
     See Also
     --------
-    seqformats.block_mask : As a square of bools, for a few rows.
+    seqformats.block_mask : The mask as a square of bools, for few rows.
 
     Notes
     -----
-    The blocks are found from the offsets, in time proportional to those that are kept: nothing of rows x rows is made.
-    The tables of a block mask are of int32, four with blocks x blocks numbers; on the host, what is not kept of them
-    takes no memory.
+    The blocks are found from the offsets, in time proportional to the number of blocks in the mask; no array of rows x
+    rows is made.  A block mask has four int32 tables of blocks x blocks numbers.  On the host their unused parts take
+    no memory.
 
     Examples
     --------
@@ -236,7 +239,7 @@ def _tensor(x: Array) -> Tensor:
 
 
 def _window(window: object, rows: int) -> tuple[int, int]:
-    """Read how many rows before itself and after itself a row sees; `rows` where there is no limit."""
+    """Read how many rows before and after itself a row sees; `rows` where there is no limit."""
     if window is None:
         return rows, rows
     pair = window if isinstance(window, (tuple, list)) else (window, window)
@@ -249,7 +252,7 @@ def _window(window: object, rows: int) -> tuple[int, int]:
 
 
 def _block(block: object) -> tuple[int, int]:
-    """The rows and columns of a block."""
+    """Read the rows and columns of a block."""
     pair = block if isinstance(block, (tuple, list)) else (block, block)
     if len(pair) != 2:
         raise KIND(f"block must be a number, or (rows, columns), not {quote(block)}")
@@ -260,7 +263,7 @@ def _block(block: object) -> tuple[int, int]:
 
 
 def _tables(structure: Structure, seen: Array, options: tuple[int, int, int, int]) -> list[Array]:
-    """List, for lines of blocks and for columns, how many are kept, and which; in part first, then as a whole."""
+    """Count and list the blocks of the mask, by lines and by columns of blocks: first partly, then wholly seen ones."""
     lines, columns = [-(-structure.rows // size) for size in options[2:]]
     shapes = (2, lines), (2, lines, columns), (2, columns), (2, columns, lines)
     tables = [allocate(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]
