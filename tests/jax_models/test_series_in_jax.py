@@ -29,7 +29,11 @@ CALLS = {
     "diff": lambda x, y: [sf.diff(x), sf.diff(x, 2)],
     "ffill": lambda x, y: [sf.ffill(with_gaps(x)), sf.ffill(x, np.isnan(NAN))],
     "window": lambda x, y: [sf.window(x, 1, 1, fill=7), sf.window_by(x, TIMES, 1, 2)],
-    "searchsorted": lambda x, y: [sf.searchsorted(y, x), sf.searchsorted(y, x, "right")],
+    "searchsorted": lambda x, y: [
+        sf.searchsorted(y, x),
+        sf.searchsorted(y, x, "right"),
+        sf.searchsorted(np.array([-1.0, 1.0]), x),
+    ],
     "merge_asof": lambda x, y: [
         sf.merge_asof(x, y, direction=how, tolerance=limit)
         for how in ("backward", "forward", "nearest")

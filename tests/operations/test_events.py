@@ -67,6 +67,9 @@ def test_searchsorted_and_merge_asof(arrays, kind, data):
     by = bisect.bisect_left if side == "left" else bisect.bisect_right
     wanted = shaped(lambda items, i: [by(lists[i], key(v), key=key) for v in items], truth)
     assert_result(arrays.on(lambda x, y: sf.searchsorted(y, x, side))(x, y), x, wanted)
+    edges = np.arange(data.draw(st.sampled_from([0, 3, 50])))
+    wanted = shaped(lambda items, i: [by(edges.tolist(), key(v), key=key) for v in items], truth)
+    assert_result(arrays.on(lambda x: sf.searchsorted(edges, x, side))(x), x, wanted)
 
     def match(value, part):
         before = [t for t, other in enumerate(part) if other <= value]
@@ -322,6 +325,15 @@ x = sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1])
 ids = sf.Ragged(np.array([1, 2, 3]), [2, 1])
 ERRORS = {
     "sorted has 1 sequences, but values has 2": (sf.StructureError, lambda: sf.searchsorted([[1.0]], x)),
+    "y has 1 sequences, but x has 2; an array of one axis is the same for all sequences": (
+        sf.StructureError,
+        lambda: sf.isin(x, [[1.0]]),
+    ),
+    r"right has 1 sequences, but left has 2 \[SF103\]": (sf.StructureError, lambda: sf.merge_asof(x, [[1.0]])),
+    "sorted must be a batch, or an array of one axis": (
+        sf.StructureError,
+        lambda: sf.searchsorted(np.zeros((2, 2)), x),
+    ),
     "side must be one of 'left', 'right', not 'middle'": (sf.ConversionError, lambda: sf.searchsorted(x, x, "middle")),
     "direction must be one of": (sf.ConversionError, lambda: sf.merge_asof(x, x, direction=1)),
     "tolerance must be a number that is not negative, not -1": (

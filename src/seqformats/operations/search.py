@@ -28,8 +28,8 @@ search_rows = kernel("search_rows")
 
 _SIDES = ("left", "right")
 _DIRECTIONS = ("backward", "forward", "nearest")
-_EQUAL, _EQUAL_TO_ANY = 5, 6
-"""Modes of the kernel; those of sides are 0 and 1, those of directions 2 to 4."""
+_OF_DIRECTIONS, _EQUAL, _EQUAL_TO_ANY = (2, 3, 4), 5, 6
+"""Modes of the kernel; those of sides are 0 and 1."""
 _FEW = 32
 """Items of which each is looked at, since that takes no longer than their order."""
 _WORDS = {
@@ -52,13 +52,14 @@ class _Searched(NamedTuple):
 
 
 @by_level(keeps=True, batch=1, marks=("sorted",))
-def searchsorted(sorted: Batch, values: B, side: str = "left", *, level: int = INNERMOST) -> B:
+def searchsorted(sorted: Batch | Shaped, values: B, side: str = "left", *, level: int = INNERMOST) -> B:
     """Find where values belong among the rising items of the sequence of the same number.
 
     Parameters
     ----------
-    sorted : an encoding, a list of arrays or nested lists
-        Numbers with item shape () or (1,), which rise in each sequence; NaN is the last.
+    sorted : an encoding, a list of arrays, nested lists or an array of one axis
+        Numbers with item shape () or (1,), which rise in each sequence; NaN is the last.  Or an array of any library,
+        whose numbers are those of all sequences: the edges of bins, or the letters of an alphabet.
     values : an encoding, a list of arrays or nested lists
         Numbers, over as many sequences, of any lengths.
     side : "left" or "right"
@@ -103,12 +104,21 @@ def searchsorted(sorted: Batch, values: B, side: str = "left", *, level: int = I
     array([1, 0, 1])
     >>> sf.searchsorted(times, asked, side="right").data
     array([3, 0, 1])
+
+    The same edges for all:
+
+    >>> sf.searchsorted(np.array([0.0, 5.0]), asked, side="right").data
+    array([1, 1, 2])
     """
     if level is not INNERMOST:
         return at_level(searchsorted, level, sorted, values, side)
-    x, y = operands_of(sorted, values)
-    mode = _choice(side, "side", _SIDES)
-    found: B = in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64"))
+    mode, at = _choice(side, "side", _SIDES), None
+    if is_array(sorted):
+        (y,) = operands_of(values)
+        x, at = _of_all(sorted, y, "sorted")
+    else:
+        x, y = operands_of(sorted, values)
+    found: B = in_kind(y.result)(_search(x, y, ("sorted", "values"), mode, "int64", at=at))
     return found
 
 
@@ -233,15 +243,12 @@ def isin(x: B, y: Batch | Shaped, *, level: int = INNERMOST) -> B:
     at = None
     if is_array(y):
         (own,) = operands_of(x)
-        other = Operand(_one_set(y, own.own._sample()))
-        every, n = other.own._structure.longest, own.own._structure.n
-        cum = frozen(np.arange(n + 1) * every)
-        at = Layout(frozen(np.zeros(n, np.int64)), cum, cum, -1, 0, 1, 0)
+        other, at = _of_all(y, own, "y")
     else:
         own, other = operands_of(x, y)
-        every = other.own._structure.longest
-        if every > _FEW:
-            other = other._replace(own=sort(_flat_numbers(other.own, "y")))
+    every = other.own._structure.longest
+    if every > _FEW:
+        other = other._replace(own=sort(_flat_numbers(other.own, "y")))
     mode = _EQUAL if every > _FEW else _EQUAL_TO_ANY
     found: B = in_kind(own.result)(_search(other, own, ("y", "x"), mode, "bool", at=at))
     return found
@@ -331,24 +338,25 @@ def _flat_numbers(x: Encoding, what: str) -> Encoding:
     return found
 
 
-def _one_set(given: object, like: Array) -> Ragged[Any]:
-    """Take an array of one axis as one sequence, where the array `like` is."""
-    library, rows = adopt(given, "y")
+def _of_all(given: object, asked: Operand, name: str) -> tuple[Operand, Layout]:
+    """Take an array of one axis as a sequence beside `asked`, and lay it out once as each sequence of a batch."""
+    library, rows = adopt(given, name)
     if len(rows.shape) != 1:
-        raise SHAPE(f"y must be a batch, or an array of one axis, but has shape {tuple(rows.shape)}")
+        raise SHAPE(f"{name} must be a batch, or an array of one axis, but has shape {tuple(rows.shape)}")
+    like, every, n = asked.own._sample(), rows.shape[0], asked.own._structure.n
     theirs = library_of(like)
     if library is not theirs or theirs.device(rows) != theirs.device(like):
         rows = theirs.from_host(to_host(rows), like)
-    one = Ragged._freeze(rows, Structure.of_lengths(np.array([rows.shape[0]])))
-    if rows.shape[0] > _FEW:
-        one = sort(one)
-    return one
+    cum = frozen(np.arange(n + 1) * every)
+    one = Ragged._freeze(rows, Structure.of_lengths(np.array([every])))
+    return Operand(one), Layout(frozen(np.zeros(n, np.int64)), cum, cum, -1, 0, 1, 0)
 
 
-def _check(x: Encoding, values: Encoding, names: tuple[str, str], both: bool = True) -> None:
+def _check(x: Encoding, values: Encoding, names: tuple[str, str], both: bool = True, hint: str = "") -> None:
     """StructureError where the two have other numbers of sequences, or items that are no single numbers."""
     if both and x._structure.n != values._structure.n:
-        raise COUNTS(f"{names[0]} has {x._structure.n} sequences, but {names[1]} has {values._structure.n}")
+        hint = hint if x._structure.n == 1 else ""
+        raise COUNTS(f"{names[0]} has {x._structure.n} sequences, but {names[1]} has {values._structure.n}{hint}")
     for z, what in zip((x, values), names, strict=True):
         if z.item_shape not in ((), (1,)):
             raise SHAPE(f"{what} must have one number per item, item shape () or (1,), but has {z.item_shape}")
@@ -380,7 +388,8 @@ def _search(
     at: Layout | None = None,
 ) -> Any:
     """Check two batches and start the kernel; the result is laid out as the values."""
-    _check(searched.own, asked.own, names, at is None)
+    hint = "" if mode in _OF_DIRECTIONS else "; an array of one axis is the same for all sequences"
+    _check(searched.own, asked.own, names, at is None, hint)
 
     def find(both: tuple[Encoding, Encoding]) -> Any:
         library, name, items, layout, y = _look(*both, names, at)
