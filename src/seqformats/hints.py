@@ -64,7 +64,7 @@ _OPTIONS |= {
     "like": "sf.List((), like=array) says what an empty list holds",
 }
 
-# Functions that have the name of the operation along sequences.
+# Functions and methods that have the name of the operation along sequences.
 _SAME_NAME = (
     "argmax",
     "argmin",
@@ -73,16 +73,23 @@ _SAME_NAME = (
     "cumsum",
     "diff",
     "equal",
+    "ffill",
     "gather",
     "isin",
     "log_softmax",
+    "repeat",
+    "reshape",
     "scatter",
     "searchsorted",
+    "shift",
     "softmax",
     "sort",
+    "split",
     "topk",
     "unique",
 )
+_SAME_FUNCTION = ("cross_entropy", "ctc_loss", "embedding_bag")
+"""Functions alone."""
 _OF_UFUNCS = {
     ("add", "accumulate"): "cumsum",
     ("add", "reduce"): "reduce_sum",
@@ -96,30 +103,39 @@ _OF_UFUNCS = {
 # An attribute of arrays that batches do not have -> what does the same, where it is no operation along sequences.
 _ATTRIBUTES = {
     "T": "x.data.T turns the array; sequences have no other order of axes",
+    "abs": "abs(x) does what that does",
     "backward": "reduce it to one number, as sf.reduce_sum(x).sum().backward() does",
     "clip": "np.clip(x, low, high) or torch.clamp(x, low, high) do what that does",
+    "clone": "sf.convert(x, type(x), copy=True) does what that does",
+    "copy": "sf.convert(x, type(x), copy=True) does what that does",
     "dim": "x.data.dim() counts the axes of the array, len(x.item_shape) those of an item",
     "exp": "np.exp(x) or torch.exp(x) do what that does",
+    "flatten": "sf.convert(x, sf.Ragged).data has the items of all sequences",
     "float": 'x.astype("float32") does what that does',
+    "isnan": "np.isnan(x) or torch.isnan(x) do what that does",
     "item": "x.to_nested() has the numbers",
     "log": "np.log(x) or torch.log(x) do what that does",
     "long": 'x.astype("int64") does what that does',
     "ndim": "x.data.ndim counts the axes of the array, len(x.item_shape) those of an item",
     "requires_grad": "x.data.requires_grad says so of the array, which is in the graph",
     "numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
+    "round": "np.round(x, decimals) or torch.round(x) do what that does",
     "shape": "x.data.shape is that of the array, x.item_shape that of an item, sf.lengths(x) has the lengths",
     "size": "x.rows counts the items, len(x) the sequences, sf.lengths(x) has the lengths",
     "pad": "sf.convert(x, sf.Masked) does what that does",
     "sqrt": "np.sqrt(x) or torch.sqrt(x) do what that does",
+    "to_numpy": 'np.asarray(x) is the array, sf.to(x, "numpy") the batch in NumPy',
     "to_padded_tensor": "sf.convert(x, sf.Masked).data does what that does",
     "to_tensor": "sf.convert(x, sf.Masked).data does what that does",
     "to_list": "x.to_nested() does what that does",
     "tolist": "x.to_nested() does what that does",
     "unbind": "x.sequences() does what that does",
+    "values": "x.data is the array",
     "view": "sf.reshape(x, width) gives items another width",
+    "where": "sf.where(mask, x, y) does what that does",
 }
 _REDUCED = ("all", "amax", "amin", "any", "logsumexp", "max", "mean", "median", "min", "prod", "std", "sum", "var")
-_OTHERS = ("apply", "flip", "groupby", "masked_fill", "rolling")
+_OTHERS = ("apply", "fillna", "flip", "groupby", "index_select", "masked_fill", "masked_select", "rolling")
 ABSENT = (*_ATTRIBUTES, *_SAME_NAME, *_REDUCED, *_OTHERS)
 """All of these."""
 
@@ -179,7 +195,7 @@ def for_method(name: str) -> str:
 
 def for_function(name: str) -> str:
     """Return the name of the function that does along sequences what a function of an array library does."""
-    found = name if name in (*_SAME_NAME, "repeat", "reshape", "split") else _alias(name.removeprefix("nan"))
+    found = name if name in (*_SAME_NAME, *_SAME_FUNCTION) else _alias(name.removeprefix("nan"))
     return f"; sf.{found} is for sequences" if found else ""
 
 

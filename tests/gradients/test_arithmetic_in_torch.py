@@ -150,6 +150,8 @@ REFUSED = {
     "softmax": (lambda: torch.nn.functional.softmax(x, -1), "sf.softmax"),
     "equal": (lambda: torch.equal(x, x), "sf.equal"),
     "a layer": (lambda: torch.nn.LayerNorm(3)(wide), "layer_norm .*sf.with_array"),
+    "a loss": (lambda: torch.nn.functional.cross_entropy(wide, wide), "sf.cross_entropy is for sequences"),
+    "a norm": (lambda: torch.nn.functional.normalize(wide), "does not know; x.data"),
     "in place": (lambda: data().add_(x), "torch.Tensor.add_ "),
     "inplace=": (lambda: torch.nn.ReLU(inplace=True)(x), "takes no inplace="),
     "out=": (lambda: torch.exp(x, out=data()), "takes no out="),

@@ -173,6 +173,13 @@ REFUSED = {
     "shape ": (lambda: x.shape, AttributeError, "x.data.shape"),
     "requires_grad": (lambda: x.requires_grad, AttributeError, "x.data.requires_grad"),
     "tolist": (lambda: x.tolist(), AttributeError, "x.to_nested"),
+    "values": (lambda: x.values, AttributeError, "x.data"),
+    "reshape": (lambda: x.reshape(1), AttributeError, r"sf.reshape\(x\)"),
+    "fillna": (lambda: x.fillna(0), AttributeError, r"sf.ffill\(x\)"),
+    "masked_select": (lambda: x.masked_select(bools), AttributeError, r"sf.filter\(x\)"),
+    "x[bools]": (lambda: x[x > 2], TypeError, r"sf.filter\(x, bools\).* sf.gather\(x, places\)"),
+    "to a library": (lambda: x.to("torch"), TypeError, r"sf.to\(x, 'torch'\)"),
+    "number put back": (lambda: sf.masked_scatter(x, x > 2, 0.0), TypeError, r"sf.where\(mask, number, base\)"),
     "from_mask": (lambda: sf.Masked(np.ones((1, 2)), mask=np.ones((1, 2))), TypeError, "Masked.from_mask"),
     "x[0][1]": (lambda: x[0][1], IndexError, "x.data"),
 }

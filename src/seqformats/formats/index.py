@@ -17,6 +17,8 @@ def place(index: object, n: int) -> int:
         hint = ""
         if isinstance(index, tuple):
             hint = "; it is about sequences alone, and sf.slice(x, start, length) cuts every one"
+        elif hasattr(index, "item_shape"):
+            hint = "; sf.filter(x, bools) keeps items of each sequence, sf.gather(x, places) takes them"
         raise WHOLE(
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}{hint}"
         ) from None

@@ -464,6 +464,10 @@ def _read_wanted(library: Library, args: Sequence[object], options: dict[str, ob
         device, dtype = _like(library, other)
     if type(device) is str and device in np.sctypeDict:
         raise KIND(f"a string is a device, and {quote(device)} a dtype; give dtype={quote(device)}")
+    if type(device) is str and device in ("cupy", "jax", "numpy", "torch"):
+        raise KIND(
+            f"a string is a device, and {quote(device)} a library; sf.to(x, {quote(device)}) brings a batch there"
+        )
     meant = None if dtype is None else dtype_in(library, dtype)
     return Wanted(device, meant, bool(switches[0]), bool(switches[1]))
 

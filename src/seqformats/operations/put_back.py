@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, Library, frozen, is_array, library_of
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import lod_to_ragged
-from ..errors import COUNTS, EXACT, LEVELS, UNLIKE, ConversionError
+from ..errors import COUNTS, EXACT, KIND, LEVELS, UNLIKE, ConversionError
 from ..formats import Encoding, LoD, Masked, Ragged, structure_of
 from ..formats.annotations import Given, Index, Shaped
 from ..formats.encoding import abridge
@@ -95,6 +95,8 @@ def masked_scatter(base: Batch | complex, mask: Batch | Shaped, values: Batch | 
     >>> sf.masked_scatter(-1, mask, np.array([1, 2]))
     [[1, -1, 2], [-1]]
     """
+    if isinstance(values, _NUMBERS):
+        raise KIND("values must be a batch or an array; sf.where(mask, number, base) puts one number everywhere")
     given = rows_or_batch(values)
     rows = given.own if is_array(given.own) else given.own._sample()
     if isinstance(base, _NUMBERS):

@@ -16,7 +16,7 @@ from ..formats.arithmetic import map_one, map_two
 from ..formats.pairs import is_own
 from ..operations.elementwise import elementwise, evaluate, matrix_product, refuse
 
-_OF_LAYERS = ("linear", "layer_norm", "rms_norm", "embedding", "bilinear", "group_norm", "prelu")
+_OF_LAYERS = ("linear", "layer_norm", "rms_norm", "embedding", "bilinear", "group_norm", "normalize", "prelu")
 
 
 @functools.cache
