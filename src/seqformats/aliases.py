@@ -60,7 +60,7 @@ _WORDS = {
     "hf.padding_free": "padding free, AttentionInterface, attn_implementation, unpadded, remove padding, "
     "use_remove_padding",
     "interleave": "roundrobin",
-    "intersect": "intersect1d",
+    "intersect": "intersect1d, seqeval, entity F1",
     "inverse_order": "unsorted_indices, argsort of argsort",
     "isin": "in1d, membership, recall, precision, NDCG, MRR, hit rate, negative sampling",
     "join_batches": "stack, vstack, append, default_collate",

@@ -29,7 +29,8 @@ def lengths(x: Lengths, level: int = -1) -> Array:
     x : an encoding, a list of arrays or nested lists
     level : int
         The level of a `LoD`; negative numbers count from the innermost level.  A length counts the sequences of the
-        next level, or rows.
+        next level, or rows.  How many rows are in each sequence of another level say the lengths of
+        ``convert(x, Ragged, level=level)``.
 
     Returns
     -------
@@ -53,6 +54,12 @@ def lengths(x: Lengths, level: int = -1) -> Array:
     >>> import seqformats as sf
     >>> sf.lengths(sf.convert([np.arange(1), np.arange(3)], sf.Padded))
     array([1, 3])
+
+    Sequences of sequences, and the rows in each:
+
+    >>> deep = sf.LoD.from_lengths(np.arange(6), [[2, 1], [1, 3, 2]])
+    >>> sf.lengths(deep, 0), sf.lengths(sf.convert(deep, sf.Ragged, level=0))
+    (array([2, 1]), array([4, 2]))
     """
     own = as_encoding(x)
     if isinstance(own, Pairs):

@@ -68,7 +68,7 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
     Batches of similar length, of all columns:
 
     >>> columns = {"ids": [[1], [2, 3, 4], [5, 6, 7]], "labels": np.array([0, 1, 0])}
-    >>> batches = [sf.select(columns, b.data) for b in sf.buckets(columns["ids"], max_items=6)]
+    >>> batches = [sf.select(columns, b) for b in sf.buckets(columns["ids"], max_items=6).sequences()]
     >>> batches[0]["ids"], batches[0]["labels"]
     ([[2, 3, 4], [5, 6, 7]], array([1, 0]))
     """
