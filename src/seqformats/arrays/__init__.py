@@ -1,6 +1,7 @@
 """The seam to array libraries: whose array is this, where does it live, allocate one like it, see its bytes."""
 
 from .known import (
+    TITLES,
     adopt,
     dtype_in,
     has_items,
@@ -33,6 +34,7 @@ __all__ = [
     "AUTOCAST",
     "LAZY_ZEROS",
     "NUMPY",
+    "TITLES",
     "Array",
     "DType",
     "Differentiable",

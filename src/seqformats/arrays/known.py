@@ -1,7 +1,7 @@
 """The table of array libraries, and how arrays of other libraries are read.
 
 Only NumPy is imported here.  Another library is known if the caller has imported it, or names it.  A new one needs a
-file in this folder, and lines in `_KNOWN`, `_CLASSES` and `_TITLES`.
+file in this folder, and lines in `_KNOWN`, `_CLASSES` and `TITLES`.
 """
 
 import importlib
@@ -74,7 +74,8 @@ _KNOWN: list[Callable[[type], Library | None]] = [
 
 _CLASSES = {"torch": "Torch", "cupy": "CuPy", "jax": "Jax", "numba": "NumbaDevice"}
 """Classes of the libraries that a caller may name beside NumPy, by package."""
-_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numba": "Numba"}
+TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numba": "Numba"}
+"""Names of the libraries in sentences, by what a caller calls them."""
 
 _by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
 
@@ -126,7 +127,7 @@ def dtype_in(library: Library, given: object) -> DType:
         raise ITEMS(f"dtype cannot be {dtype}, whose items are Python objects")
     found = library.dtype_like(meant if dtype is None else dtype)
     if found is None:
-        raise DTYPE(f"dtype must be a dtype of {_TITLES[library.name]}, not {quote(given)}{why}")
+        raise DTYPE(f"dtype must be a dtype of {TITLES[library.name]}, not {quote(given)}{why}")
     return found
 
 

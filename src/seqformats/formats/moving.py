@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import Array, DType, Library, device_name, dtype_in, is_array, library_of
+from ..arrays import TITLES, Array, DType, Library, device_name, dtype_in, is_array, library_of
 from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, quote
 from ..launch.kernel import launcher
 from .annotations import Shaped
@@ -464,7 +464,7 @@ def _read_wanted(library: Library, args: Sequence[object], options: dict[str, ob
         device, dtype = _like(library, other)
     if type(device) is str and device in np.sctypeDict:
         raise KIND(f"a string is a device, and {quote(device)} a dtype; give dtype={quote(device)}")
-    if type(device) is str and device in ("cupy", "jax", "numpy", "torch"):
+    if type(device) is str and device in TITLES:
         raise KIND(
             f"a string is a device, and {quote(device)} a library; sf.to(x, {quote(device)}) brings a batch there"
         )
