@@ -51,7 +51,7 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     Raises
     ------
     TypeError
-        For what is no awkward array, and for records and unions, which it names.
+        If the argument is no awkward array, or has records or unions; the message names these.
     StructureError
         For an array without lists, for None without `missing` or `items`, and for an array that is not valid.
     ConversionError

@@ -31,7 +31,7 @@ class SequenceBias(Constraint):
     Raises
     ------
     TypeError, StructureError, ConversionError
-        If the argument is not such a mapping, for what are no tokens, and for NaN and +inf.
+        If the argument is not such a mapping, its keys are no tokens, or a value is NaN or +inf.
 
     Examples
     --------

@@ -110,7 +110,7 @@ class Selection:
             self._sample.keep(sources, rows)
 
     def _check_ways(self, diverse: int, lexical: int) -> None:
-        """ConversionError for what does not go together."""
+        """Raise ConversionError for options that exclude each other."""
         drawing = 'the rule "greedy"' if self.rule.greedy else "sampling"
         own = {"DiverseGroups": diverse, "LexicalConstraints": lexical, drawing: int(self._sample is not None)}
         used = [name for name, count in own.items() for _ in range(count)]

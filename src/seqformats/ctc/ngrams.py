@@ -214,7 +214,7 @@ class NGrams:
         Raises
         ------
         TypeError
-            For what are no sentences of words.
+            If `lines` are no sentences of words.
         """
         given: Any = lines
         if isinstance(given, str) or not isinstance(given, Iterable):

@@ -210,7 +210,7 @@ class Arithmetic:
         Raises
         ------
         TypeError
-            For what is no dtype of the library.
+            If `dtype` is no dtype of the library.
 
         See Also
         --------

@@ -155,7 +155,7 @@ def columns_of(x: Given) -> Tree:
     Raises
     ------
     TypeError
-        For what is no column.
+        If a value is no column.
     StructureError
         Where one has another number of sequences than the first; both are named.
     """

@@ -59,12 +59,12 @@ def operation(function: Function = None, transpose: Function = None, *, inputs: 
     Raises
     ------
     TypeError
-        For what is no function.  By the operation: for a result that is neither an encoding nor an array, and for a
-        tensor among the other arguments that asks for a gradient, since the first `inputs` alone have one.
+        If an argument is no function.  The operation raises it if a result is neither an encoding nor an array, or if
+        a tensor after the first `inputs` arguments asks for a gradient.
     StructureError
-        By the pullback: for a gradient that does not fit its batch.
+        The pullback raises it if a gradient does not fit its batch.
     DeviceError
-        By the operation: for a result of another library than the batch.
+        The operation raises it if a result is of another library than the batch.
 
     See Also
     --------

@@ -67,7 +67,7 @@ def from_encodings(
     StructureError
         For columns that do not fit each other.
     TypeError
-        For what are no encodings.
+        If the argument holds no encodings of a tokenizer.
 
     See Also
     --------

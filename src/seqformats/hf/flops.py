@@ -36,7 +36,7 @@ def cost(config: Config) -> tuple[float, float, float]:
     Raises
     ------
     TypeError
-        For what has no hidden size, layers and heads.
+        If the configuration has no hidden size, layers or heads.
     ConversionError
         For a model with an encoder and a decoder, whose cost depends on two lengths.
 

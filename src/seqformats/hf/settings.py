@@ -197,7 +197,7 @@ def _settings(model: Model, changes: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _check_kinds(given: Mapping[str, Any]) -> None:
-    """TypeError for what is no number, or no list, where there must be one."""
+    """Raise TypeError for a setting that must be a number, or a list, and is none."""
     for name in (*_WHOLE, *_LENGTHS):
         value = given.get(name, 0)
         if name in _WHOLE or not has_items(value):

@@ -79,7 +79,7 @@ def _count_rows(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
 
 
 def source_of(given: Given, wanted: Wanted) -> Source:
-    """Any source; TypeError for what is none."""
+    """Read any source; TypeError for an object that is none."""
     if isinstance(given, (str, os.PathLike)):
         return _path(os.fspath(given), wanted)
     if is_encoding(given) or _is_tensors(given):

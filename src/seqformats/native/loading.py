@@ -39,7 +39,7 @@ def load(path: Path | None, code: bytes, symbols: Iterable[str]) -> list[int]:
     """The addresses of some functions of a shared object, or without one (None) of an object file, by LLVM.
 
     Both are of the same code.  One thread at a time.  LookupError for a function that is nowhere to be found,
-    ValueError for what is no object file, and DeviceError where there is no memory for it.
+    ValueError if the code is no object file, and DeviceError where there is no memory for it.
     """
     if path is not None:
         try:

@@ -85,7 +85,7 @@ def balance(
     ConversionError
         For options that are too small.
     TypeError
-        For what is no length, cost or option.
+        If an argument is no length, cost or option.
 
     See Also
     --------

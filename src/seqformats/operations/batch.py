@@ -226,7 +226,7 @@ def reorder(x: XT, permutation: Integers) -> Call[XT]:
     Raises
     ------
     StructureError
-        For what is no permutation.
+        If the argument is no permutation.
 
     See Also
     --------
@@ -356,7 +356,7 @@ def inverse_order(order: Integers | Ragged) -> Array:
     Raises
     ------
     StructureError
-        For what is no permutation.
+        If the argument is no permutation.
 
     See Also
     --------

@@ -26,7 +26,7 @@ PLACES = 1 << 32
 def costs_of(lengths: Array, cost: Cost | None) -> Array:
     """Costs of sequences, ``(n,)`` float64, finite and not negative; without `cost` their items.
 
-    StructureError for other numbers, or more or fewer of them; TypeError for what is no cost.
+    StructureError for other numbers, or more or fewer of them; TypeError for an object that is no cost.
     """
     n = lengths.size
     if cost is None:

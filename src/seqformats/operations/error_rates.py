@@ -152,7 +152,7 @@ def wer(*, references: Given, hypotheses: Given) -> EditCounts:
     Raises
     ------
     TypeError
-        For what is no text.
+        If an argument is no text.
     StructureError
         For another number of hypotheses.
 
@@ -197,7 +197,7 @@ def cer(*, references: Given, hypotheses: Given) -> EditCounts:
     Raises
     ------
     TypeError
-        For what is no text.
+        If an argument is no text.
     StructureError
         For another number of hypotheses.
 

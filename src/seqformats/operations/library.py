@@ -36,7 +36,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
     Raises
     ------
     TypeError
-        For what is no dtype of the library of `x`, and for complex items on the way to others.
+        If `dtype` is no dtype of the library of `x`, or is not complex and the items are.
     ConversionError
         For an item that has no value there, as some text in place of a number.
 
@@ -90,7 +90,7 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
     x : an encoding, a list of arrays, an array, or a tree of columns
         In a tree (see `convert`) every column changes, the rows too.
     library : "numpy", "torch", "cupy" or "numba" (its device arrays), optional
-        Whose arrays hold the items; imported where it is not yet.
+        The library of the arrays in the result; it is imported if it is not yet.
     device : "cpu", "cuda", "cuda:1", or what the array library takes, optional
     dtype : as in `astype`, optional
         For a tree these three may be dicts by the names of columns: ``dtype={"vectors": "float16"}``.
@@ -108,7 +108,7 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
         If it is not a batch, for a dtype that the library does not have, and for a tensor that asks for a gradient and
         would leave PyTorch, where its graph ends: give ``data.detach()``.
     ConversionError
-        For another name of a library, and where it is not installed.
+        If no library has this name, or it is not installed.
     DeviceError
         If the device does not exist, or if the library cannot reach it.
 
@@ -195,7 +195,7 @@ def _parse_device(device: object) -> Change:
 
 
 def _check_arrays(x: object) -> None:
-    """TypeError for what holds no arrays."""
+    """Raise TypeError for an object that holds no arrays."""
     if is_array(x) or is_encoding(x) or is_column(x) or (isinstance(x, (list, tuple)) and is_list_of_arrays(x)):
         return
     lists = isinstance(x, Sequence) and not isinstance(x, (str, bytes))

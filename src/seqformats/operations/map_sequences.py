@@ -79,8 +79,8 @@ def map_sequences(
     ConversionError
         If `result` has an invalid value.
     TypeError
-        For what is no function, and for results that are neither arrays nor numbers; for a compiled function that does
-        not take the items, that would lose a gradient, or whose arrays lie on a GPU.
+        If the argument is no function, or its results are neither arrays nor numbers; for a compiled function that does
+        not take the items, that would lose a gradient, or whose arrays are on a GPU.
 
     See Also
     --------

@@ -15,7 +15,7 @@ ALL = 1 << 32
 
 
 def number(value: object, what: str) -> float:
-    """A float; TypeError for what is no number."""
+    """Read a float; TypeError for an object that is no number."""
     if type(value) is float or (type(value) is int and -ALL < value < ALL):
         return float(value)
     given: Any = value

@@ -47,18 +47,18 @@ def kernel(
     Parameters
     ----------
     cpu : function
-        ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, compiled by
-        Numba without the GIL and kept on disk, or one compiled by the user.
+        ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, which
+        Numba compiles without the GIL and keeps on disk, or one compiled by the user.
     cuda : function, optional
         ``cuda(x, *arrays, out, at, *numbers, width)``: all units, over the grid.  A function of a module, plain or
         decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
         data on the host alone.
     takes : "items" or "rows"
-        What `x` is: the items of a batch, or one row per sequence.
+        Whether `x` has the items of a batch, or one row per sequence.
     gives : "items" or "rows"
-        What `out` is, in the same way.
+        The same for `out`.
     dtype : dtype or its name, optional
-        The dtype of the result; None for that of what is taken.
+        The dtype of the result, by default that of `x`.
     over : "units" or "sequences"
         The grid on CUDA: a thread for each column of items of a sequence, or a block of threads for each sequence.
 
@@ -75,14 +75,15 @@ def kernel(
     Raises
     ------
     TypeError
-        For what is no function.  By the result: for items that are no numbers, for other arguments than arrays and
-        numbers, and for data that asks for a gradient, which `operation` gives.
+        If an argument is no function.  The returned function raises it for items that are no numbers, arguments
+        that are neither arrays nor numbers, and data that asks for a gradient (see `operation`).
     ConversionError
-        For another word, or a dtype that is none of numbers.  By the result: for whole numbers beyond int64.
+        For another value of an option, or a dtype that holds no numbers.  The returned function raises it for integers
+        too large for int64.
     StructureError
-        By the result: for rows of another number than there are sequences.
+        The returned function raises it if there are not as many rows as sequences.
     DeviceError
-        By the result: where there is no kernel for the device, or where the arrays are not on one.
+        The returned function raises it if there is no kernel for the device, or the arrays are not all on one.
 
     See Also
     --------

@@ -186,7 +186,7 @@ def places_in(own: Encoding, index: object, what: str = "x") -> tuple[Array, Str
 
 
 def _as_int64(given: Array) -> Array:
-    """Places of any dtype; TypeError for what is no integer."""
+    """Places of any dtype; TypeError for items that are no integers."""
     if not given.size:
         return np.empty(0, _INT64)
     if given.dtype.kind not in "iu":

@@ -129,7 +129,7 @@ def from_arrays(arrays: Mapping[str, Shaped], prefix: str = "") -> Any:
         For another format or version, for names that are missing or too many, and for arrays that do not fit each
         other.
     TypeError
-        For what is no mapping of names to arrays, and for arrays of wrong dtypes.
+        If the argument is no mapping of names to arrays, or arrays have wrong dtypes.
 
     See Also
     --------

@@ -39,7 +39,7 @@ def from_text(strings: Sequence[str], *, unit: str = "codepoints") -> Ragged[Arr
     Raises
     ------
     TypeError
-        For what is no list of str; one text alone is ``[text]``.
+        If the argument is no list of str; a single text is ``[text]``.
     ConversionError
         For another `unit`.
 

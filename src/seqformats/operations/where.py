@@ -113,7 +113,7 @@ with_rule(where, _prepare)
 
 
 def _operands(mask: object, a: object, b: object) -> tuple[Operand, list[Operand]]:
-    """All three as they are in this library; TypeError for a mask without bools, and for what is no operand."""
+    """All three as they are in this library; TypeError for a mask without bools, or an object that is no operand."""
     given = (mask, a, b)
     batches = iter(operands_of(*[x for x in given if _is_batch(x)]))
     marks, *values = [next(batches) if _is_batch(x) else Operand(operand_of(x)) for x in given]

@@ -57,7 +57,7 @@ class Input(NamedTuple):
 
 
 def take_input(X: Sequences) -> Input:
-    """Take a batch in; TypeError for what is none."""
+    """Read a batch; TypeError for an object that is none."""
     if isinstance(X, ThincRagged):
         return ragged_input(X)
     if isinstance(X, ThincPadded):
@@ -184,7 +184,7 @@ def over_data(y: Sequences, batch: Encoding) -> Any:
 
 
 def list_source(X: Sequences) -> Source | None:
-    """The rows of a list of arrays; None for what is none, or has none."""
+    """The rows of a list of arrays; None for another object, or an empty list."""
     items = tuple(X) if X else ()
     if not items or not is_list_of_arrays(items):
         return None

@@ -235,7 +235,7 @@ def softmax_of(x: Ragged, clip: float | None) -> Any:
 
 
 def checked_clip(clip: float | None) -> float | None:
-    """Check how far from zero logits may be; ConversionError for what is no positive number."""
+    """Check how far from zero logits may be; ConversionError if it is no positive number."""
     if clip is None:
         return None
     if isinstance(clip, (bool, str)) or not clip > 0:
