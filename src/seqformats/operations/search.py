@@ -167,7 +167,8 @@ def merge_asof(
     -----
     The match of ``pandas.merge_asof`` and Polars' ``join_asof``, with sequences in the place of ``by=``.  NaN matches
     nothing.  Whether `right` rises is not checked; `left` need not, but is found faster where it does.  There is no
-    gradient.
+    gradient.  ``masked_scatter(nan, places >= 0, gather(x, filter(places, places >= 0)))`` has an item of `x`, which
+    is as long as `right`, for each of `left`.
 
     Examples
     --------
