@@ -30,8 +30,6 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
 
     A result of several batches has a gradient for each.
     """
-    if (own := _alike(dy, y, True)) is not None and (device is None or library_of(own.data).device(own.data) == device):
-        return own
     if type(y) is tuple:
         if not isinstance(dy, (list, tuple)) or len(dy) != len(y):
             found = f"{len(dy)}" if isinstance(dy, (list, tuple)) else f"a {type(dy).__name__}"
@@ -41,6 +39,10 @@ def fitting(dy: object, y: object, device: str | None = None) -> Any:
         library, dy = adopt(dy, "the gradient")
         if dy.dtype == y.dtype and dy.shape == y.shape and (device is None or library.device(dy) == device):
             return dy
+    elif (own := _alike(dy, y, True)) is not None and (
+        device is None or library_of(own.data).device(own.data) == device
+    ):
+        return own
     bare = isinstance(dy, (list, tuple)) and not leaves(dy)
     dy = cotangent(dy, y)
     if bare:
