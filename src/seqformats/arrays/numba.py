@@ -86,9 +86,7 @@ class NumbaDevice(Library):
         return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
 
     def ready(self, x: DeviceArray, shape: Shape, dtype: DType) -> int:
-        if x.shape != shape or x.dtype != dtype or not x.is_c_contiguous():
-            return 0
-        return int(x.device_ctypes_pointer.value or 0)
+        return self.address(x) if x.shape == shape and x.dtype == dtype and x.is_c_contiguous() else 0
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         return NUMPY.item(fill, dtype, item_shape)

@@ -139,10 +139,11 @@ class CallPlan:
 
     def _begin(self, what: Any, addresses: list[int], address: int, stream: int) -> None:
         """Let memory begin as it has to: so many bytes zero, or with the words of a table."""
+        driver: Any = self._driver
         if type(what) is _Table:
             what.write(addresses, address, stream)
         else:
-            self._driver.check(self._driver.MemsetD8Async(address, 0, what, stream), "zeros on the device")
+            driver.check(driver.MemsetD8Async(address, 0, what, stream), "zeros on the device")
 
     def follow_one(self, x: Array) -> Any:
         """`follow` where one array comes in."""

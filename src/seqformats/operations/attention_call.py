@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,7 +119,7 @@ class AttentionCall:
         places = [self.laid_out(shape, x) for shape, x in zip(self.shapes, given, strict=True)]
         extras = [library.alias(x) for x in operands[3:]]
         out = library.alias(out)
-        key = None if extras or self.is_special(*places) else ("attend_back", *_key(*places, self.choices, True))
+        key = None if extras or self.is_special(*places) else ("attend_back", *_key(places, self.choices, True))
         return y, lambda dy: self.backward(places, extras, out, kept, dy, key)
 
     def is_special(self, q: Encoding, k: Encoding, v: Encoding) -> bool:
@@ -132,7 +133,7 @@ class AttentionCall:
         extras = operands[3:]
         if self.is_special(q, k, v):
             return self._data(q, k, v, extras, back)
-        key = *_key(q, k, v, self.choices, back), *[(x.shape, x.dtype) for x in extras]
+        key = *_key((q, k, v), self.choices, back), *[(x.shape, x.dtype) for x in extras]
         return by_plan(q, (q.data, k.data, v.data, *extras), key, self._data, q, k, v, extras, back)
 
     def _data(self, q: Encoding, k: Encoding, v: Encoding, extras: tuple[Any, ...], back: bool) -> Any:
@@ -169,7 +170,7 @@ class AttentionCall:
             *made, bias, sinks = self._slopes(places, extras, out, kept, slopes)
         else:
             inputs = q.data, k.data, v.data, out, kept, slopes
-            args = places, [], out, kept, slopes
+            args: tuple[Any, ...] = places, [], out, kept, slopes
             made = by_plan(q, inputs, (key, slopes.dtype), self._slopes_of_rows, *args)
         found: list[Any] = [
             shape._with_data(library.astype(d, self.name)) for shape, d in zip(self.shapes, made, strict=True)
@@ -306,12 +307,13 @@ def may_follow(operands: tuple[Any, ...]) -> bool:
 
 def attended(q: Any, k: Any, v: Any, choices: Choices) -> Any:
     """The result by the plan of an earlier call, which has checked the like; None where there is none."""
-    found = follow_all(q, (q.data, k.data, v.data), _key(q, k, v, choices, False))
+    found = follow_all(q, (q.data, k.data, v.data), _key((q, k, v), choices, False))
     return None if found is None else q._with_data(found)
 
 
-def _key(q: Any, k: Any, v: Any, choices: Choices, back: bool) -> tuple[Any, ...]:
+def _key(operands: Sequence[Any], choices: Choices, back: bool) -> tuple[Any, ...]:
     """Key of the plan of a call, all that its checks look at beside what `by_plan` adds of the queries."""
+    q, k, v = operands
     rest = [(x._dtype, x.data.__class__, x.__class__, x._shape, x._unshaped) for x in (k, v) if x is not q]
     return "attention", back, k is q, v is q, *choices.numbers, *rest
 
