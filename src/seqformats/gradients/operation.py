@@ -294,7 +294,7 @@ class Operation:
     forward : callable
         ``forward(x, *options)`` of an encoding, outside of any graph.
     rule : callable
-        ``rule(x, *options) -> (result, pullback)``; an error where there is no gradient.
+        ``rule(x, *options) -> (result, pullback)``; an error where there is no gradient, or None.
     check : callable, optional
         ``check(x, *options) -> options``, which raises where they do not fit.
     second_order : callable, optional
@@ -317,7 +317,7 @@ class Operation:
     def __init__(
         self,
         forward: Callable[..., Any],
-        rule: Callable[..., tuple[Any, Pullback]],
+        rule: Callable[..., tuple[Any, Pullback]] | None,
         *,
         check: Callable[..., tuple[Any, ...]] | None = None,
         second_order: Callable[[Any, Any], Any] | None = None,
@@ -330,7 +330,7 @@ class Operation:
     ) -> None:
         self.forward = forward
         self.planned = planned
-        self.rule = rule
+        self.rule: Any = rule
         self.check = check
         self.second_order = second_order
         self.has_gradient = has_gradient
@@ -357,7 +357,9 @@ class Operation:
         if self.sums and x._dtype in AUTOCAST:
             x = autocast(x)
         if not (with_autograd and wants_grad(x)):
-            return self.outside(x, options, key)
+            if key is None:
+                return self.forward(x, *options)
+            return x._with_data(by_plan(x, (x.data,), key, self._data, x, options))
         if not self.has_gradient:
             return calculate(lambda z: self.forward(z, *options), x)
         return connect(functools.partial(self._apply_rule, options), x, self.second_order, by_column=self.by_column)
@@ -370,12 +372,6 @@ class Operation:
             return (self,)
         kinds = (*map(type, options),)
         return (self, *options, *kinds) if _PLAIN.issuperset(kinds) else None
-
-    def outside(self, x: Encoding, options: tuple[Any, ...], key: tuple[Any, ...] | None) -> Any:
-        """The result outside of any graph, with options that have been checked."""
-        if key is not None:
-            return x._with_data(by_plan(x, (x.data,), key, self._data, x, options))
-        return self.forward(x, *options)
 
     def _data(self, x: Encoding, options: tuple[Any, ...]) -> Array:
         data: Array = self.forward(x, *options).data

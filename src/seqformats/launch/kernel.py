@@ -252,6 +252,8 @@ class Kernel:
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
 
+        Nothing is started where there are no units, or rows of no size.
+
         Parameters
         ----------
         library : whose arrays these are; on the host some may be NumPy's instead
@@ -264,6 +266,8 @@ class Kernel:
         work : how much there is to do, where that is not all rows of `structure`
         variant : the key in `code` of the dtypes of these arrays, where the caller knows it; see `variant_of`
         """
+        if not size or not (structure.n if work is None else work.units):  # type: ignore[union-attr]
+            return
         spec = self.traits or self.known()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
 
-from ..arrays import library_of
+from ..arrays import Array, Library
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
 from ..errors import DTYPE
 from ..formats import Encoding
@@ -14,7 +12,7 @@ from ..formats.overlapping import apart
 from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
 from .ordering import in_order, wants_order
-from .over import Calculation, allocate_workspace, in_one_array, settle
+from .over import Calculation, allocate_workspace
 from .reduction import ONE, ZERO, Reduction
 from .spread import extreme_pullback
 
@@ -43,26 +41,17 @@ def _different(name: str) -> Dtypes:
 class Alike(Calculation):
     """A `Calculation` of `alike_rows`, which takes columns in order, or puts them in order itself."""
 
-    def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """The result, an array ``(n, *item)``; without `finish` in the dtype of the kernel."""
-        x = in_one_array(given)
-        data, structure, item = x.data, x._structure, x._shape[x._lead :]
-        library = library_of(data)
-        plan = self.plans.get((type(data), x._dtype)) or self.prepare(library, type(data), x._dtype)
-        cast, dtype, back, _ = plan
-        out, width = library.empty((structure.n, *item), dtype, data), math.prod(item)
-        if width and structure.n:
-            first = wants_order(library, x)
-            if first:
-                x = apart(x)
-                data, _ = in_order(x, places=False)
-            if cast is not None:
-                data = library.astype(data, cast)
-            items = allocate_workspace(library, structure, width, data)
-            self.kernel.start(
-                library, (data,), (out, items), (x._layout(), *self.numbers, int(first)), width, structure
-            )
-        return settle(library, out if back is None or not finish else library.astype(out, back))
+    def start(
+        self, library: Library, inputs: tuple[Array, ...], out: Array, at: Encoding, width: int, variant: int | None
+    ) -> None:
+        """See `Calculation`."""
+        (data,), structure, first = inputs, at._structure, wants_order(library, at)
+        if first:
+            at = apart(at)
+            data = library.astype(in_order(at, places=False)[0], library.dtype_name(data.dtype))
+        items = allocate_workspace(library, structure, width, data)
+        args = (at._layout(), *self.numbers, int(first))
+        self.kernel.start(library, (data,), (out, items), args, width, structure)
 
 
 NUNIQUE = Reduction("nunique", Alike("alike_rows", _different, 0))

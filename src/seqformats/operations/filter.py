@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import core
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
-from ..converters.convert import convert, rows_of
+from ..converters.convert import rows_of
 from ..errors import COUNTS, DTYPE, SHAPE, UNLIKE
-from ..formats import Encoding, Ragged
+from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, operand
 from .annotations import B, Batch
-from .over import Calculation, name_of, rows_like
+from .over import Calculation, name_of
 from .runs import Kept, rule_of_parts, take
 
 
@@ -166,17 +165,7 @@ def run_starts(x: B, *, level: int = INNERMOST) -> B:
     """
     if level is not INNERMOST:
         return at_level(run_starts, level, x)
-    marks: B = STARTS.path.run(x)
-    return marks
-
-
-def _starts_in_python(x: Batch) -> Any:
-    """`run_starts` without the fast path."""
-    own, result, _ = operand(x)
-    y = own._with_data(STARTS(own))
-    if len(own._shape) == own._lead:  # items of several numbers are never for the fast path
-        STARTS.teach(own)
-    return y if result is None else result(y)
+    return _STARTS.run(x)
 
 
 def _marks_of(name: str) -> Dtypes:
@@ -185,31 +174,7 @@ def _marks_of(name: str) -> Dtypes:
     return Dtypes("float32" if name in HALF else name, "bool", "bool")
 
 
-class _Starts(Calculation):
-    """A `Calculation` of a bool per item, which takes the number of columns beside them."""
-
-    def __call__(self, given: Encoding, nans: bool = False) -> Array:
-        """The bools of `run_starts`, laid out as `given`, of a `List` flat; with `nans` NaN equals NaN."""
-        x = given if given._in_one_array else convert(given, Ragged)
-        library, data, structure = x._look(), x.data, x._structure
-        plan = self.plans.get((type(data), x._dtype)) or self.prepare(library, type(data), x._dtype)
-        cast, dtype, _, variant = plan
-        if cast is not None:
-            data = library.astype(data, cast)
-        columns = math.prod(x._shape[x._lead :])
-        out = rows_like(library, x, (), dtype, data)
-        if structure.rows:
-            args = (x._layout(), int(nans), columns)
-            self.kernel.start(library, (data,), (out,), args, 1, structure, variant=variant)
-        return out
-
-    def teach(self, x: Encoding) -> None:
-        """Tell the fast path of the dtype of `x`, whose items are single numbers."""
-        cast, dtype, _, variant = self.plans.get((type(x._sample()), x._dtype), ("", None, None, 0))
-        if cast is None:
-            self.kernel.teach(self.path, (x._dtype,), dtype, variant)
-
-
-STARTS = _Starts("start_rows", _marks_of, by_item=True)
-STARTS.path = core.Calculate((0, 1), by_item=True, narrow=True)
-STARTS.path.twin = _starts_in_python
+starts, starts_of_equal = [
+    Calculation("start_rows", _marks_of, nans, by_item=True, narrow=True) for nans in (0, 1)  # if 1 NaN equals NaN
+]
+_STARTS = Operation(starts, None, has_gradient=False)

@@ -42,7 +42,7 @@ def moment(deviation: int, ddof: int) -> Reduction:
     return Reduction(
         _NAMES[deviation],
         Calculation("var_rows", _real, deviation, ddof, long=vary_parts),
-        slopes_pullback(Spreading("var_back", deviation, ddof, laid=[True, False])),
+        slopes_pullback(Spreading("var_back", deviation, ddof, laid=[False, True, False])),
         what=_WORDS[deviation],
         few=ddof,
         second_order=functools.partial(_second_order, deviation, ddof),

@@ -23,7 +23,7 @@ from ..layout import Constants
 from .annotations import B, Batch, Counts
 from .attention import position_ids
 from .companions import batch_beside
-from .filter import STARTS
+from .filter import starts_of_equal
 from .options import flag
 from .ordering import PLACES, VALUES, order
 from .over import flat_layout, in_one_array, name_of, settle
@@ -413,7 +413,7 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
     at = flat_layout(structure, own.item_shape, own.dtype)
     values = order(in_one_array(own), at, False, wanted=VALUES)[0]
     z = Ragged._freeze(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
-    parts = Kept.of(STARTS(z, True), structure)
+    parts = Kept.of(starts_of_equal(z).data, structure)
     lengths = parts.kept
     found = in_kind_of(parts.taken(z).data, lengths, own)
     distinct: B = found if result is None else result(found)

@@ -15,7 +15,7 @@ from ..layout import SHORT
 from ..limits import remember
 from .choices import Order
 from .over import rows_like, scratch
-from .pieces import are_long, order_parts
+from .pieces import Job, are_long, order_parts
 
 order_rows = kernel("order_rows")
 
@@ -59,7 +59,7 @@ def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: 
         made = values, places, keys, room[size:]
         args = (x._layout(), to._layout(), Order(*form, falling + 2 * nans, wanted))
         if are_long(library, structure, ints):
-            order_parts(library, ints, made, args, width, structure, to._structure)
+            order_parts(Job(order_rows, library, (ints,), made, args, width, structure), to._structure)
         else:
             order_rows.start(library, (ints,), made, args, width, structure)
     return values if signed is None else values.view(data.dtype), places

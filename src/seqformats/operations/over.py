@@ -15,15 +15,15 @@ import numpy as np
 
 from .. import core
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
-from ..arrays.dtypes import HALF, Dtypes, sums_in
+from ..arrays.dtypes import HALF, Dtypes
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.planned import by_plan
 from ..formats.structure import Structure
-from ..launch.kernel import Kernel, kernel, variant_of
+from ..launch.kernel import kernel, variant_of
 from ..limits import NO_ROOM, allocate, no_room, remember
-from .pieces import are_long
+from .pieces import Job, are_long
 
 
 class Calculation:
@@ -33,15 +33,19 @@ class Calculation:
     ----------
     name : str
         The name of the kernel.
-    dtypes : callable
-        ``dtypes(name)``, for the dtype of the items; it raises TypeError where there is nothing to calculate.
+    dtypes : callable or None
+        ``dtypes(name)``, for the dtype of the items; it raises TypeError where there is nothing to calculate.  None for
+        a kernel that moves rows of bytes, whose result has the dtype of the batch.
     *numbers : int
         What the kernel takes beside the layout.
     by_item : bool
         True if the result has one item for each item, in the layout of the batch, False if one for each sequence.
+    narrow : bool
+        True if an item of the result is one number, whose kernel takes the width of an item last.
     long : callable, optional
-        What is called with the kernel, and what it would be started with, where sequences are so long that a GPU does
-        them in pieces; see `operations.pieces`.
+        What is called with a `Job` where sequences are so long that a GPU does them in pieces; see `operations.pieces`.
+    path : optional
+        The fast path, one of `core`; without it a `core.Calculate`.
 
     Notes
     -----
@@ -51,29 +55,36 @@ class Calculation:
     def __init__(
         self,
         name: str,
-        dtypes: Callable[[str], Dtypes],
+        dtypes: Callable[[str], Dtypes] | None,
         *numbers: int,
         by_item: bool = False,
-        long: Callable[..., None] | None = None,
+        narrow: bool = False,
+        long: Callable[[Job], None] | None = None,
+        path: Any = None,
     ) -> None:
         self.kernel = kernel(name)
         self.long = long
         self.dtypes = dtypes
         self.numbers = numbers
         self.by_item = by_item
-        self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
-        self.path = core.Calculate(numbers, by_item=by_item)
+        self.narrow = narrow
+        self.plans: dict[Any, tuple[str | None, Any, str | None, int | None]] = {}
+        words = (*numbers, 1) if narrow else numbers
+        self.path = path or core.Calculate(words, moves=dtypes is None, by_item=by_item, narrow=narrow)
         self.default: tuple[object, ...] = ()  # what the path has to be given last
 
-    def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
+    def __call__(self, given: Encoding, *others: Array, finish: bool = True) -> Any:
+        """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel.
+
+        The kernel takes the `others` behind the items.
+        """
         x = given if given._in_one_array else convert(given, Ragged)
-        out = by_plan(x, (x.data,), (self, finish), self._data, x, finish)
+        out = by_plan(x, (x.data, *others), (self, finish), self._data, x, others, finish)
         return given._with_data(out) if finish and self.by_item else out
 
-    def _data(self, x: Encoding, finish: bool) -> Array:
+    def _data(self, x: Encoding, others: tuple[Array, ...], finish: bool) -> Array:
         """The data of the result."""
-        library, data, shape, structure = x._look(), x.data, x._shape, x._structure
+        library, data, shape = x._look(), x.data, x._shape
         try:
             cast, dtype, back, variant = self.plans[type(data), x._dtype]
         except KeyError:
@@ -82,13 +93,10 @@ class Calculation:
             data = library.astype(data, cast)
         item = shape[x._lead :]
         if self.by_item:
-            out = rows_like(library, x, item, dtype, data)
+            out = rows_like(library, x, () if self.narrow else item, dtype, data)
         else:
-            out = library.empty((structure.n, *item), dtype, data)
-        width = math.prod(item)
-        if width and structure.n:
-            args = (x._layout(), *self.numbers)
-            self.start(library, data, out, args, width, structure, variant)
+            out = library.empty((x._structure.n, *item), dtype, data)
+        self.start(library, (data, *others), out, x, math.prod(item), None if others else variant)
         if not finish:
             return out
         if cast is back is None:
@@ -98,114 +106,113 @@ class Calculation:
         return library.settle(out) if library.functional else out
 
     def start(
-        self,
-        library: Library,
-        data: Array,
-        out: Array,
-        args: tuple[Any, ...],
-        width: int,
-        structure: Structure,
-        variant: int,
+        self, library: Library, inputs: tuple[Array, ...], out: Array, at: Encoding, width: int, variant: int | None
     ) -> None:
-        """Calculate the items of the result."""
-        if self.long is not None and are_long(library, structure, out):
-            self.long(self.kernel, library, data, out, args, width, structure)
+        """Calculate the items of the result, of items or rows of this width, over the sequences of `at`."""
+        structure, args = at._structure, (at._layout(), *self.numbers)
+        if self.dtypes is None:
+            width *= out.dtype.itemsize
+        if self.narrow:
+            self.kernel.start(library, inputs, (out,), (*args, width), 1, structure, variant=variant)
+        elif self.long is not None and width and are_long(library, structure, out):
+            self.long(Job(self.kernel, library, inputs, out, args, width, structure))
         else:
-            self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
+            self.kernel.start(library, inputs, (out,), args, width, structure, variant=variant)
 
     def data_of(self, x: Encoding) -> Any:
         """Data of the result in the dtype of the kernel, as a rule wants it, outside of any graph."""
         found = self.path.enter(x, *self.default)
         if found is None:
-            return self(x, False)
+            return self(x, finish=False)
         return found.data if self.by_item else found
 
-    def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str | None, int]:
+    def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str | None, int | None]:
         """The dtypes of what the kernel takes, of its result and of what is returned, and which code is for them.
 
         The first and the third are None where nothing is to be changed.
         """
-        name = library.dtype_name(dtype)
-        taken, made, given = self.dtypes(name)
-        cast, back = (taken if taken != name else None), (given if given != made else None)
-        plan = (cast, library.dtype(made), back, variant_of(taken, made))
+        plan: tuple[str | None, Any, str | None, int | None] = None, dtype, None, None
+        if self.dtypes is not None:
+            name = library.dtype_name(dtype)
+            taken, made, given = self.dtypes(name)
+            cast, back = (taken if taken != name else None), (given if given != made else None)
+            plan = cast, library.dtype(made), back, variant_of(taken, made)
         return remember(self.plans, (kind, dtype), plan)
 
 
-class Spreading:
-    """A kernel that calculates of rows, one per sequence, the items of all sequences: the gradients of reductions.
+class Spreading(Calculation):
+    """A `Calculation` of arrays that are no batch, whose result is laid out as one: the gradients of operations.
 
     Parameters
     ----------
     name : str
-        The name of the kernel, which takes the rows and whatever else first.
+        The name of the kernel, which takes the arrays first.
     *numbers : int
         What it takes beside the layout.
     laid : sequence of bool
-        Which of the other arrays are laid out as the result, and do not have one row per sequence.
+        Which of the arrays are laid out as the result, and do not have one row per sequence.
+    moves : bool
+        Whether the kernel moves rows of bytes.
     long : callable, optional
-        As of a `Calculation`, with all arrays that the kernel takes.
+        As of a `Calculation`.
     """
 
     def __init__(
-        self, name: str, *numbers: int, laid: Sequence[bool] = (), long: Callable[..., None] | None = None
+        self,
+        name: str,
+        *numbers: int,
+        laid: Sequence[bool] = (False,),
+        moves: bool = False,
+        long: Callable[[Job], None] | None = None,
     ) -> None:
-        self.kernel = kernel(name)
-        self.long = long
-        self.numbers = numbers
-        self.others = len(laid)
-        places = [1 + k for k, x in enumerate(laid) if x]
-        self.path = core.Spread(numbers, alike=True, arrays=1 + len(laid), laid=places)
-        self.plans: dict[Any, tuple[str | None, Any, str]] = {}
+        places = [k for k, x in enumerate(laid) if x]
+        path = core.Spread(numbers, moves=moves, alike=True, arrays=len(laid), laid=places)
+        super().__init__(name, None if moves else _in_place, *numbers, by_item=True, long=long, path=path)
+        self.laid = laid
 
-    def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
-        """The result laid out as `shape`, in the dtype of the rows or the one of that name."""
-        y: Encoding = shape._with_data(
-            by_plan(shape, (rows, *others), (self, rows.dtype, dtype), self._data, shape, rows, others, dtype)
-        )
+    def __call__(self, shape: Encoding, *arrays: Array, dtype: str | None = None) -> Encoding:  # type: ignore[override]
+        """The result laid out as `shape`, in the dtype of the first array or the one of that name."""
+        key = self, arrays[0].dtype, arrays[0].shape, dtype
+        y: Encoding = shape._with_data(by_plan(shape, arrays, key, self._spread, shape, arrays, dtype))
         return y
 
-    def _data(self, shape: Encoding, rows: Array, others: tuple[Array, ...], dtype: str | None) -> Array:
+    def _spread(self, shape: Encoding, arrays: tuple[Array, ...], dtype: str | None) -> Array:
         """The data of the result."""
-        library = NUMPY if type(rows) is np.ndarray else library_of(rows)
+        rows = arrays[0]
+        library, given = NUMPY if type(rows) is np.ndarray else library_of(rows), rows.dtype
         try:
-            cast, made, name = self.plans[type(rows), rows.dtype]
+            cast, made, back, _ = self.plans[type(rows), given]
         except KeyError:
-            cast, made, name = self.prepare(library, type(rows), rows.dtype)
+            cast, made, back, _ = self.prepare(library, type(rows), given)
         if cast is not None:
-            rows = library.astype(rows, cast)
-        structure, item = shape._structure, rows.shape[1:]
-        at = shape if shape._in_one_array else flat_layout(structure, item, made)
+            arrays = tuple([library.astype(x, cast) if x.dtype == given else x for x in arrays])
+        item = rows.shape[shape._lead if self.laid[0] else 1 :]
+        at = layout_for(shape, item, made)
         out = rows_like(library, at, item, made, rows)
-        width = math.prod(item)
-        if width and structure.n:
-            given, args = (rows, *others), (at._layout(), *self.numbers)
-            if self.long is not None and are_long(library, structure, out):
-                self.long(self.kernel, library, given, out, args, width, structure)
-            else:
-                self.kernel.start(library, given, (out,), args, width, structure)
-        changes = cast is not None or (dtype is not None and dtype != name)
-        if changes:
-            out = library.astype(out, dtype or name)
-        else:
-            teach(self.path, self.kernel, (rows, *others), made)
+        self.start(library, arrays, out, at, math.prod(item), None)
+        wanted = dtype or back
+        if wanted is not None and wanted != library.dtype_name(made):
+            return library.astype(out, wanted)
+        self._teach(arrays, made)
         return out
 
-    def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str]:
-        """In which dtype the kernel takes the rows, None: as they are; that of its result; the name of the rows'."""
-        name = library.dtype_name(dtype)
-        cast = sums_in(name) if name in HALF else None
-        return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
-
-
-def teach(path: Any, kernel: Kernel, arrays: Sequence[Any], made: DType) -> None:
-    """Tell a fast path of the kernel that has made, of arrays like these, a result of the dtype `made`."""
-    dtypes = tuple([x.dtype for x in arrays])
-    if not path.knows(*dtypes):
-        library = library_of(arrays[0])
+    def _teach(self, arrays: tuple[Array, ...], made: DType) -> None:
+        """Tell the fast path of the kernel that has made, of arrays like these, a result of the dtype `made`."""
+        dtypes = tuple([x.dtype for x in arrays])
+        if self.path.knows(*dtypes):
+            return
+        if self.dtypes is None:
+            self.kernel.teach(self.path, dtypes, made)
+            return
         names = [library_of(x).dtype_name(x.dtype) for x in arrays]
-        if not set(HALF).intersection((*names, library.dtype_name(made))):  # of which no kernel takes any
-            kernel.teach(path, dtypes, made, variant_of(*names, library.dtype_name(made)))
+        names.append(library_of(arrays[0]).dtype_name(made))
+        if not set(HALF).intersection(names):  # of which no kernel takes any
+            self.kernel.teach(self.path, dtypes, made, variant_of(*names))
+
+
+def _in_place(name: str) -> Dtypes:
+    """Keep the dtype, but calculate with half precision in float32."""
+    return Dtypes("float32", "float32", name) if name in HALF else Dtypes(name, name, name)
 
 
 def settle(library: Library, out: Array) -> Array:

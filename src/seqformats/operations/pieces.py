@@ -7,7 +7,7 @@ Only a sort has no pieces, but passes over all rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
 from ..launch.kernel import Kernel, Work, kernel
 from ..layout import Constants, Layout
-from .choices import Order
 
 sum_pieces, add_pieces = kernel("sum_pieces"), kernel("add_pieces")
 power_pieces, add_powers, spread_powers = kernel("power_pieces"), kernel("add_powers"), kernel("spread_powers")
@@ -30,6 +29,18 @@ topk_rows, merge_tops = kernel("topk_rows"), kernel("merge_tops")
 key_rows, merge_runs, take_ordered = kernel("key_rows"), kernel("merge_runs"), kernel("take_ordered")
 
 _ONE = Constants(frozen(np.ones(1, np.int64)))
+
+
+class Job(NamedTuple):
+    """A kernel, and what it would be started with where sequences are short."""
+
+    kernel: Kernel
+    library: Library
+    inputs: tuple[Array, ...]
+    out: Any  # an array, or several
+    args: tuple[Any, ...]  # the layout first
+    width: int
+    structure: Structure
 
 
 def are_long(library: Library, structure: Structure, like: Array) -> bool:
@@ -54,35 +65,19 @@ def in_blocks(library: Library, data: Array, at: Layout, width: int, structure: 
     return lay_out(source, Ragged).data, structure.flat
 
 
-def twice(
-    kernel: Kernel,
-    library: Library,
-    data: Array,
-    out: Array,
-    args: tuple[Any, ...],
-    width: int,
-    structure: Structure,
-) -> None:
+def twice(job: Job) -> None:
     """Run a kernel over what it has made of the pieces: the largest of the largest is the largest."""
-    at, *numbers = args
-    data, at, each, whole = cut(library, data, at, width, structure)
+    kernel, library, inputs, out, (at, *numbers), width, structure = job
+    data, at, each, whole = cut(library, inputs[0], at, width, structure)
     parts = library.empty((each.n * width,), out.dtype, out)
     kernel.start(library, (data,), (parts,), (at, *numbers), width, each)
     kernel.start(library, (parts,), (out,), (whole.flat, *numbers), width, whole)
 
 
-def sum_parts(
-    _: Kernel | None,
-    library: Library,
-    data: Array,
-    out: Array,
-    args: tuple[Any, ...],
-    width: int,
-    structure: Structure,
-) -> None:
+def sum_parts(job: Job) -> None:
     """Sum rows in pieces, with the bits of `sum_rows`."""
-    at, mode = args
-    data, at, each, whole = cut(library, data, at, width, structure)
+    _, library, inputs, out, (at, mode), width, structure = job
+    data, at, each, whole = cut(library, inputs[0], at, width, structure)
     parts = sums_of(library, data, out, at, width, each)
     numbers = whole.offsets, structure.offsets, mode
     add_pieces.start(library, (parts,), (out,), numbers, width, whole)
@@ -97,18 +92,10 @@ def sums_of(library: Library, data: Array, out: Array, at: Layout, width: int, e
     return parts
 
 
-def vary_parts(
-    _: Kernel | None,
-    library: Library,
-    data: Array,
-    out: Array,
-    args: tuple[Any, ...],
-    width: int,
-    structure: Structure,
-) -> None:
+def vary_parts(job: Job) -> None:
     """Calculate what `var_rows` does, in pieces."""
-    at, deviation, ddof = args
-    data, at, each, whole = cut(library, data, at, width, structure)
+    _, library, inputs, out, (at, deviation, ddof), width, structure = job
+    data, at, each, whole = cut(library, inputs[0], at, width, structure)
     sums = sums_of(library, data, out, at, width, each)
     variances = library.empty((each.n * width,), out.dtype, out)
     var_rows.start(library, (data,), (variances,), (at, 0, 0), width, each)
@@ -116,18 +103,10 @@ def vary_parts(
     vary_pieces.start(library, (sums, variances), (out,), numbers, width, whole)
 
 
-def running(
-    _: Kernel | None,
-    library: Library,
-    data: Array,
-    out: Array,
-    args: tuple[Any, ...],
-    width: int,
-    structure: Structure,
-) -> None:
+def running(job: Job) -> None:
     """Calculate what `cumsum_rows` does; rows after the first piece are within the rounding of its sum."""
-    own, back = args
-    data, at, each, whole = cut(library, data, own, width, structure)
+    _, library, inputs, out, (own, back), width, structure = job
+    data, at, each, whole = cut(library, inputs[0], own, width, structure)
     sums = sums_of(library, data, out, at, width, each)
     before = library.empty((each.n * width,), sums.dtype, out)
     before_pieces.start(library, (sums,), (before,), (whole.offsets, back), width, whole)
@@ -137,11 +116,10 @@ def running(
         move(library, result, out, structure.flat, own, width * out.dtype.itemsize, structure)
 
 
-def find_parts(
-    library: Library, data: Array, wanted: Array, out: Array, args: tuple[Layout], width: int, structure: Structure
-) -> None:
+def find_parts(job: Job) -> None:
     """Find what `find_rows` finds, in pieces."""
-    data, at, each, whole = cut(library, data, *args, width, structure)
+    _, library, (data, wanted), out, (at,), width, structure = job
+    data, at, each, whole = cut(library, data, at, width, structure)
     spread = library.empty((each.n * width,), wanted.dtype, wanted)
     repeat_rows.start(library, (wanted,), (spread,), (whole.flat,), width * wanted.dtype.itemsize, whole)
     places = library.empty((each.n * width,), out.dtype, out)
@@ -149,19 +127,12 @@ def find_parts(
     first_places.start(library, (places,), (out,), (whole.offsets, each.offsets), width, whole)
 
 
-def largest(
-    library: Library,
-    data: Array,
-    made: tuple[Array, Array, Array],
-    args: tuple[Layout, Constants, int],
-    width: int,
-    structure: Structure,
-) -> None:
+def largest(job: Job) -> None:
     """Find the largest as `topk_rows` does, with all that it can find.
 
     The items of some pieces are merged by a thread per column, and what comes of them again, until they are few.
     """
-    (out, tops, _), (own, ks, most) = made, args
+    _, library, (data,), (out, tops, _), (own, ks, most), width, structure = job
     data, at, each, _ = cut(library, data, own, width, structure)
 
     def take_means(parts: Structure) -> tuple[Array, Array, Array]:
@@ -178,22 +149,14 @@ def largest(
         merged, work = take_means(level.each), Work(level.each.n, level.each.rows)
         merge_tops.start(library, lists[1:], merged, (level.each.offsets, rows, _ONE), width, over, work)
         lists, over, rows = merged, level.each, rows[level.each.offsets]
-    merge_tops.start(library, lists[1:], made, (level.whole.offsets, rows, ks), width, level.whole)
+    merge_tops.start(library, lists[1:], job.out, (level.whole.offsets, rows, ks), width, level.whole)
 
 
-def powers(
-    _: Kernel | None,
-    library: Library,
-    data: Array,
-    out: Array,
-    args: tuple[Any, ...],
-    width: int,
-    structure: Structure,
-) -> None:
+def powers(job: Job) -> None:
     """Calculate what `softmax_rows` does, in pieces."""
-    own, log = args
-    top, total = powers_of(library, data, out, own, width, structure)
-    spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
+    _, library, inputs, out, (own, log), width, structure = job
+    top, total = powers_of(library, *inputs, out, own, width, structure)
+    spread_powers.start(library, (top, total, *inputs), (out,), (own, log), width, structure)
 
 
 def powers_of(
@@ -208,28 +171,18 @@ def powers_of(
     return top, total
 
 
-def powers_times(
-    _: Kernel,
-    library: Library,
-    given: tuple[Array, Array, Array],
-    out: Array,
-    args: tuple[Layout],
-    width: int,
-    structure: Structure,
-) -> None:
+def powers_times(job: Job) -> None:
     """Calculate what `spread_exp` does."""
-    rows, data, _logs = given
-    top, total = powers_of(library, data, out, *args, width, structure)
+    _, library, (rows, data, _logs), out, (at,), width, structure = job
+    top, total = powers_of(library, data, out, at, width, structure)
     factors = library.empty((structure.n * width,), out.dtype, out)
     share_rows.start(library, (rows, total), (factors,), (1,), width, structure)
-    spread_powers.start(library, (top, factors, data), (out,), (*args, 2), width, structure)
+    spread_powers.start(library, (top, factors, data), (out,), (at, 2), width, structure)
 
 
-def slopes(
-    library: Library, dy: Array, y: Array, dx: Array, args: tuple[Layout, int], width: int, structure: Structure
-) -> None:
+def slopes(job: Job) -> None:
     """Calculate what `softmax_back` does, in pieces."""
-    own, log = args
+    _, library, (dy, y), dx, (own, log), width, structure = job
     pieces, at, each, whole = cut(library, dy, own, width, structure)
     results = pieces if log else cut(library, y, own, width, structure)[0]  # of which a logarithm wants none
     parts, totals = (library.empty((of.n * width,), dx.dtype, dx) for of in (each, whole))
@@ -238,16 +191,9 @@ def slopes(
     spread_slopes.start(library, (totals, dy, y), (dx,), (own, log), width, structure)
 
 
-def weigh_parts(
-    library: Library,
-    given: tuple[Array, Array],
-    made: tuple[Array, Array],
-    args: tuple[Layout, int, int],
-    width: int,
-    structure: Structure,
-) -> None:
+def weigh_parts(job: Job) -> None:
     """Calculate what `weigh_rows` does, in pieces; the weights lie one after the other."""
-    (data, weights), (out, totals), (at, mean, own) = given, made, args
+    _, library, (data, weights), (out, totals), (at, mean, own), width, structure = job
     data, at, each, whole = cut(library, data, at, width, structure)
     parts, none = library.empty((each.n * width,), out.dtype, out), library.empty((1,), out.dtype, out)
     sums = library.empty((whole.n * width,), out.dtype, out) if mean else out
@@ -261,20 +207,12 @@ def weigh_parts(
         share_rows.start(library, (sums, totals), (out,), (own,), width, whole)
 
 
-def order_parts(
-    library: Library,
-    data: Array,
-    made: tuple[Array, Array, Array, Array],
-    args: tuple[Layout, Layout, Order],
-    width: int,
-    structure: Structure,
-    kept: Structure,
-) -> None:
+def order_parts(job: Job, kept: Structure) -> None:
     """Order rows as `order_rows` does, without pieces: a pass of the sort is one kernel over the rows of all sequences.
 
     `kept` has the lengths of the results.
     """
-    (values, out, keys, ids), (own, to, (*form, wanted)) = made, args
+    _, library, (data,), (values, out, keys, ids), (own, to, (*form, wanted)), width, structure = job
     half = structure.rows * width
     now, then = ((keys[part], ids[part]) for part in (slice(half), slice(half, None)))
     data, at = in_blocks(library, data, own, width, structure)
@@ -289,5 +227,5 @@ def order_parts(
         results[k], target = library.empty((kept.rows * width,), results[k].dtype, results[k]), kept.flat
     take_ordered.start(library, (data, now[1]), tuple(results), (at, target, wanted), width, kept)
     for k in by_steps:
-        part = made[k]
+        part = job.out[k]
         move(library, results[k], part, target, to, width * part.dtype.itemsize, kept)

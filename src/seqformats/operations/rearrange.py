@@ -17,46 +17,32 @@ from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
-from ..formats.planned import laid_by_plan
 from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
-from .over import in_one_array, name_of, rows_like
+from .over import Calculation, Spreading, in_one_array, name_of
 from .runs import Runs, rule_of_parts, take
 
-cut_runs, keep_rows, reverse_rows = kernel("cut_runs"), kernel("keep_rows"), kernel("reverse_rows")
+cut_runs, keep_rows = kernel("cut_runs"), kernel("keep_rows")
 
 
-def _reverse(x: Encoding) -> Encoding:
-    z = x if x._in_one_array else convert(x, Ragged)
-    library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
-    out = rows_like(library, z, item, z._dtype, data)
-    row = math.prod(item) * z._dtype.itemsize
-    if row and structure.rows:
-        reverse_rows.start(library, (data,), (out,), (z._layout(),), row, structure)
-    for path in (_reversing, _reversing_back):
-        reverse_rows.teach(path, (z._dtype,), z._dtype)
-    y: Encoding = x._with_data(out)
-    return y
-
-
-_reversing = core.Calculate(moves=True, by_item=True)
-_reversing_back = core.Spread(moves=True, alike=True, laid=[0])
+_reverse = Calculation("reverse_rows", None, by_item=True)
+_reverse_back = Spreading("reverse_rows", laid=[True], moves=True)
 
 
 def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
-    return _reverse(x), Back(lambda dy: linear(_reverse_planned, _reverse, dy), _reversing_back, without_data(x))
+    shape = without_data(x)
+
+    def back(dy: Encoding) -> Encoding:
+        return _reverse_back(shape, in_one_array(dy).data)
+
+    return _reverse(x), Back(lambda dy: linear(back, _reverse, dy), _reverse_back.path, shape)
 
 
-def _reverse_planned(dy: Encoding) -> Encoding:
-    y: Encoding = laid_by_plan(_reverse, dy)
-    return y
-
-
-REVERSE = Operation(_reverse, _reverse_rule, by_column=True, path=_reversing, planned=True)
+REVERSE = Operation(_reverse, _reverse_rule, by_column=True, planned=True)
 
 
 @by_level(keeps=True)

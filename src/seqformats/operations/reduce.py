@@ -76,7 +76,7 @@ SQRT = Reduction("sqrt", sums_of[2], sum_pullback(2), what="a sum", sums=True)
 PROD = Reduction(
     "prod",
     Calculation("prod_rows", _products, long=twice),
-    slopes_pullback(Spreading("prod_back", laid=[True])),
+    slopes_pullback(Spreading("prod_back", laid=[False, True])),
     what="a product",
     default=ONE,
     second_order=_prod_second_order,
@@ -85,7 +85,7 @@ PROD = Reduction(
 LOGSUMEXP = Reduction(
     "logsumexp",
     Calculation("logsumexp_rows", exponentials("a logsumexp"), long=twice),
-    slopes_pullback(Spreading("spread_exp", laid=[True, False], long=powers_times)),
+    slopes_pullback(Spreading("spread_exp", laid=[False, True, False], long=powers_times)),
     what="a logsumexp",
     default=LOWEST,
     second_order=_logsumexp_second_order,

@@ -147,17 +147,13 @@ class Reduction(Operation):
         check_empty(x._structure, empty, self.few)
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
-        values = self.values(x)
         if empty is not self.default:
-            values = self.finished(values, x._structure, empty)
-        return over_levels(values, x) if x.keeps_levels else values
-
-    def outside(self, x: Encoding, options: tuple[Any, ...], key: object) -> Reduced:
-        """See `Operation`."""
-        if planning and options[0] is self.default and x._planned:
+            values = self.finished(self.values(x), x._structure, empty)
+        elif planning and x._planned:
             values = by_plan(x, (x.data,), self, self.values, x)
-            return over_levels(values, x) if x.keeps_levels else values
-        return self._forward(x, options[0])
+        else:
+            values = self.values(x)
+        return over_levels(values, x) if x.keeps_levels else values
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
         if not self.has_gradient:
@@ -183,7 +179,7 @@ class Reduction(Operation):
         # no graph sees it, so what has one may go through the fast path
         values = None if self.path is None else self.path.enter(x, self.default)
         if values is None:
-            values = self.values(x, False)
+            values = self.values(x, finish=False)
         return values, self.pullback(x, values)
 
     def finished(self, values: Array, structure: Structure, empty: Empty) -> Array:

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import core
-from ..arrays import Array, library_of
+from ..arrays import library_of
 from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
-from ..formats.planned import by_plan
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Back, Operation, Pullback, linear
-from ..launch.kernel import kernel
 from . import pieces
 from .annotations import B
-from .over import Calculation, combine, in_one_array, layout_for, name_of, rows_like, teach
+from .over import Calculation, Spreading, combine, in_one_array, name_of
 from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
 
-softmax_back = kernel("softmax_back")
+softmax_back = [Spreading("softmax_back", log, laid=[True, True], long=pieces.slopes) for log in (0, 1)]
+"""The gradients of softmax and its logarithm by those of the result, and by the result."""
 
 
 def _softmax(log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> Operation:
     """Make the operation softmax, or its logarithm."""
     values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True, long=pieces.powers)
-    back = core.Spread((log,), alike=True, arrays=2, laid=(0, 1))
+    back = softmax_back[log]
 
     def rule(x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
@@ -40,33 +37,11 @@ def _softmax(log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -
         kept = library.alias(out)
 
         def pullback(dy: Encoding) -> Any:
-            slopes = library.astype(in_one_array(dy).data, made)
-            dx = shape._with_data(library.astype(slopes_of(shape, kept, slopes, log), name))
-            if made == name:
-                teach(back, softmax_back, (slopes, kept), out.dtype)
-            return dx
+            return back(shape, library.astype(in_one_array(dy).data, made), kept, dtype=name)
 
-        return y, Back(pullback, back, shape, kept)
+        return y, Back(pullback, back.path, shape, kept)
 
     return Operation(values, rule, second_order=second_order, by_column=True, sums=True, planned=True)
-
-
-def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
-    """The gradient of softmax (its logarithm) by its result `y`; all are data in the layout of `shape`."""
-    dx: Array = by_plan(shape, (slopes, y), ("softmax_back", log, y.dtype), _slopes_of, shape, y, slopes, log)
-    return dx
-
-
-def _slopes_of(shape: Encoding, y: Array, slopes: Array, log: int) -> Array:
-    library, item, structure = library_of(y), shape.item_shape, shape._structure
-    at = layout_for(shape, item, y.dtype)
-    dx = rows_like(library, at, item, y.dtype, y)
-    width = math.prod(item)
-    if width and pieces.are_long(library, structure, dx):
-        pieces.slopes(library, slopes, y, dx, (at._layout(), log), width, structure)
-    elif width and structure.n:
-        softmax_back.start(library, (slopes, y), (dx,), (at._layout(), log), width, structure)
-    return dx
 
 
 def _softmax_second_order(x: Encoding, dy: Encoding) -> Any:
@@ -169,11 +144,8 @@ def log_softmax(x: B, *, level: int = INNERMOST) -> B:
     return LOG_SOFTMAX.run(x)
 
 
-_cumsums = [Calculation("cumsum_rows", sums, back, by_item=True, long=pieces.running) for back in (0, 1)]
-
-
-_cumsum, _cumsum_back = _cumsums
-_back_through = core.Spread((1,), alike=True, laid=[0])
+_cumsum = Calculation("cumsum_rows", sums, 0, by_item=True, long=pieces.running)
+_cumsum_back = Spreading("cumsum_rows", 1, laid=[True], long=pieces.running)
 
 
 def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
@@ -181,13 +153,10 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     differentiable(name_of(x), "a running sum")
     shape = without_data(x)
 
-    def pullback(dy: Encoding) -> Any:
-        dx = linear(_cumsum_back, _cumsum, dy)
-        if dy._in_one_array and dx._dtype == dy._dtype:
-            teach(_back_through, _cumsum_back.kernel, (dy.data,), dx._dtype)
-        return dx
+    def back(dy: Encoding) -> Encoding:
+        return _cumsum_back(shape, in_one_array(dy).data)
 
-    return y, Back(pullback, _back_through, shape)
+    return y, Back(lambda dy: linear(back, _cumsum, dy), _cumsum_back.path, shape)
 
 
 CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True, planned=True)

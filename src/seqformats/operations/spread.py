@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .. import core
 from ..arrays import Array, Library, library_of
-from ..arrays.dtypes import HALF, means, sums
+from ..arrays.dtypes import Dtypes, means, same, sums
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan
 from ..gradients.operation import Back, Pullback, linear
-from ..launch.kernel import Work, kernel, planning
+from ..launch.kernel import Work, kernel
 from . import pieces
 from .annotations import E
-from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
+from .over import Calculation, Spreading, in_one_array, layout_for, name_of
 from .reduction import MEAN, SQRT, SUM
 
-repeat_rows, find_rows, end_rows = kernel("repeat_rows"), kernel("find_rows"), kernel("end_rows")
+repeat_rows, end_rows = kernel("repeat_rows"), kernel("end_rows")
 
 sums_of = [
     Calculation("sum_rows", sums if mode == SUM else means, mode, long=pieces.sum_parts) for mode in (SUM, MEAN, SQRT)
 ]
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
+_repeat = Spreading("repeat_rows", moves=True)
 
 repeating = core.Spread(moves=True)
 """The fast path of `repeat_items`."""
-_repeating_alike = core.Spread(moves=True, alike=True)
 
 
 def sum_items(x: Encoding, mode: int = SUM) -> Array:
@@ -52,44 +52,27 @@ def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
 
 def repeat_items(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
-    if planning and out is None and shape._planned and library.kind(rows) == "cuda":
-        key = "repeat", rows.dtype, rows.shape
-        y: E = shape._with_data(by_plan(shape, (rows,), key, _data_repeated, library, rows, shape))
-        return y
-    structure, item, dtype = shape._structure, rows.shape[1:], rows.dtype
-    at = shape if shape._in_one_array else flat_layout(structure, item, dtype)
-    data = rows_like(library, at, item, dtype, rows) if out is None else out
-    row = math.prod(item) * dtype.itemsize
-    if row and structure.n:
-        repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
-    y = shape._with_data(data)
     if out is None:
-        for path in (repeating, _repeating_alike):
-            repeat_rows.teach(path, (dtype,), dtype)
-    return y
+        y: Any = _repeat(shape, rows)
+        repeat_rows.teach(repeating, (rows.dtype,), rows.dtype)
+        return cast(E, y)
+    item = rows.shape[1:]
+    _repeat.start(library, (rows,), out, layout_for(shape, item, rows.dtype), math.prod(item), None)
+    return shape._with_data(out)
 
 
-def _data_repeated(library: Library, rows: Array, shape: Encoding) -> Array:
-    data = rows_like(library, shape, rows.shape[1:], rows.dtype, rows)
-    repeat_items(library, rows, shape, data)
-    return data
+def as_places(name: str) -> Dtypes:
+    """Compare items that have an order, and write int64."""
+    return Dtypes(same(name).taken, "int64", "int64")
+
+
+_find = Calculation("find_rows", as_places, long=pieces.find_parts)
 
 
 def places_of(x: Encoding, values: Array) -> Array:
     """int64 ``(n, *item)``: where the first item stands that equals the sequence's own of `values`, -1 for none."""
-    x = in_one_array(x)
-    library, data = library_of(x._sample()), x.data
-    name = library.dtype_name(x._dtype)
-    if name in HALF:
-        data = library.astype(data, "float32")
-    out = library.empty(values.shape, library.dtype("int64"), values)
-    width = math.prod(values.shape[1:])
-    if width and x._structure.n:
-        if pieces.are_long(library, x._structure, out):
-            pieces.find_parts(library, data, values, out, (x._layout(),), width, x._structure)
-        else:
-            find_rows.start(library, (data, values), (out,), (x._layout(),), width, x._structure)
-    return out
+    places: Array = _find(x, values, finish=False)
+    return places
 
 
 def items_at(x: Encoding, places: Array, sequences: Array) -> Array:
@@ -163,11 +146,11 @@ def sum_pullback(mode: int) -> Callable[[Encoding, Array], Pullback]:
         shape = without_data(x)
         return Back(lambda rows: spread(rows, shape, mode), path, shape)
 
-    path = _repeating_alike if mode == SUM else _spread_rows[mode].path
+    path = (_repeat if mode == SUM else _spread_rows[mode]).path
     return pullback
 
 
-_spread_places = Spreading("spread_places", laid=[False])
+spread_places = Spreading("spread_places", laid=[False, False])
 
 
 def extreme_pullback(x: Encoding, values: Array) -> Pullback:
@@ -176,12 +159,12 @@ def extreme_pullback(x: Encoding, values: Array) -> Pullback:
     each = np.arange(x._structure.n)
 
     def place(rows: Array) -> Encoding:
-        return _spread_places(shape, rows, places)
+        return spread_places(shape, rows, places)
 
     def pullback(dy: Array) -> Any:
         return linear(place, lambda dz: items_at(dz, places, each), dy)
 
-    return Back(pullback, _spread_places.path, shape, places)
+    return Back(pullback, spread_places.path, shape, places)
 
 
 def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
@@ -202,7 +185,7 @@ def slopes_pullback(back: Spreading) -> Callable[[Encoding, Array], Pullback]:
         library, shape = library_of(values), without_data(x)
         made, name = library.dtype_name(values.dtype), name_of(x)
         kept = [library.astype(in_one_array(x).data, made)]
-        if back.others > 1:
+        if len(back.laid) > 2:
             kept.append(library.alias(values))
         return Back(lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name), back.path, shape, *kept)
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from ..arrays import Array, Library, frozen, library_of
-from ..arrays.dtypes import Dtypes, differentiable, in_floats, same
+from ..arrays.dtypes import differentiable, in_floats
 from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
@@ -22,8 +22,9 @@ from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
 from .over import Calculation, in_one_array, layout_for, name_of, settle
+from .pieces import Job
 from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
-from .spread import items_at, places_of
+from .spread import as_places, items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
 _NONE: Array = frozen(np.zeros(0, np.int64))
@@ -154,7 +155,7 @@ def largest_of(
     results = (out, tops, places)
     if width and n and kept:
         if long:
-            pieces.largest(library, data, results, (at, ks, kept), width, structure)
+            pieces.largest(Job(topk_rows, library, (data,), results, (at, ks, kept), width, structure))
         else:
             topk_rows.start(library, (data,), results, (at, ks, kept, int(needed)), width, structure)
     return results
@@ -254,13 +255,8 @@ def argmin(x: Batch, *, level: int = INNERMOST) -> Reduced:
     return _place_of(MIN, x)
 
 
-def _as_places(name: str) -> Dtypes:
-    taken, _, _ = same(name)
-    return Dtypes(taken, "int64", "int64")
-
-
 # A GPU reads the items once; on the host the second kernel finds them in the cache, and both compare many at once.
-_IN_ONE_PASS = {MAX: Calculation("argmax_rows", _as_places, 0), MIN: Calculation("argmax_rows", _as_places, 1)}
+_IN_ONE_PASS = {MAX: Calculation("argmax_rows", as_places, 0), MIN: Calculation("argmax_rows", as_places, 1)}
 
 
 def _places(record: Reduction, x: Encoding) -> Array:
@@ -269,7 +265,7 @@ def _places(record: Reduction, x: Encoding) -> Array:
     if library.kind(sample) == "cuda" and not pieces.are_long(library, x._structure, sample):
         places: Array = _IN_ONE_PASS[record](x)
         return places
-    return settle(library, places_of(x, record.values(x, False)))
+    return settle(library, places_of(x, record.values(x, finish=False)))
 
 
 def _place_of(record: Reduction, x: Batch) -> Reduced:

@@ -29,6 +29,7 @@ from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
+from .pieces import Job
 from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
 from .spread import spread, sum_items
 
@@ -123,8 +124,10 @@ class WeightedSums:
         totals = library.empty((n, *(item if self.own else ())) if self.mode else (1,), dtype, data)
         if width and n:
             args = (x._layout(), self.mode, self.own)
-            weigh = pieces.weigh_parts if pieces.are_long(library, structure, out) else weigh_rows.start
-            weigh(library, (data, factors), (out, totals), args, width, structure)
+            if pieces.are_long(library, structure, out):
+                pieces.weigh_parts(Job(weigh_rows, library, (data, factors), (out, totals), args, width, structure))
+            else:
+                weigh_rows.start(library, (data, factors), (out, totals), args, width, structure)
         if not back:
             return out, totals, None
         shapes = without_data(z), without_data(w)

@@ -25,18 +25,15 @@ from ..formats.leaves import ShapeDtype
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure
 from ..operations.extremes import FIRST, LAST, MAX
-from ..operations.over import Spreading
 from ..operations.reduction import MEAN, SUM
-from ..operations.softmax import SOFTMAX, slopes_of
-from ..operations.spread import placed_at_end, places_of, spread, sum_items
+from ..operations.softmax import SOFTMAX, softmax_back
+from ..operations.spread import placed_at_end, places_of, spread, spread_places, sum_items
 from ..operations.windows import WINDOW, windows_added
 from .structures import int32, structure_of, structure_within
 from .types import from_padded, over_rows, to_padded
 
 CLIP = 20.0
 """How far from zero logits may be before Thinc's softmax over sequences."""
-
-_spread_places = Spreading("spread_places")
 
 
 class SequenceOps(NumpyOps):
@@ -146,7 +143,7 @@ class SequenceOps(NumpyOps):
             raise SLOPE(f"which has shape {places.shape}, but the gradient has {rows.shape}")
         if places.size and (places.min() < 0 or (places >= column(structure.lengths, places)).any()):
             raise INDEX("which must stand in its sequence, but some of it does not")
-        return _spread_places(shape, rows, places).data
+        return spread_places(shape, rows, places).data
 
     def backprop_reduce_first(self, d_firsts: Array, starts_ends: Array) -> Any:
         """To the first items the gradient."""
@@ -279,7 +276,7 @@ def softmax_slopes(y: Ragged, dY: Array) -> Any:
     slopes = np.ascontiguousarray(dY, y.dtype)
     if slopes.shape != y.data.shape:
         raise SLOPE(f"the gradient has shape {slopes.shape}, but the softmax has {y.data.shape}")
-    return slopes_of(y, y.data, slopes)
+    return softmax_back[0](y, slopes, y.data).data
 
 
 def column(numbers: Array, like: Array) -> Array:
