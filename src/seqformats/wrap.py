@@ -13,10 +13,11 @@ from typing import Any, Concatenate, overload
 from .errors import KIND
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .formats.annotations import Shaped
+from .formats.structure import flag
 from .wrapping.annotations import P, Wrapping, WrappingMasked, WrappingPadded, WrappingRows, X
 from .wrapping.flatten import flattening
 from .wrapping.trees import TreeWrapper
-from .wrapping.wrapper import Function, is_asked
+from .wrapping.wrapper import Function
 
 # --- what a type checker sees, see wrapping/annotations.py -----------------------------------------------------------
 
@@ -291,7 +292,7 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Funct
     >>> shout([["to", "be"], [], ["or"]])
     [['TO', 'BE'], [], ['OR']]
     """
-    backprop = is_asked(backprop)
+    backprop = flag(backprop, "backprop")
     if fn is None:
         return functools.partial(with_flatten, backprop=backprop)
     if not callable(fn):

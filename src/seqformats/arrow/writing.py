@@ -11,7 +11,7 @@ from ..converters.convert import as_own, convert
 from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, quote
 from ..formats import Pairs, Ragged
 from ..formats.annotations import Given
-from ..formats.structure import Structure
+from ..formats.structure import Structure, flag
 from .kinds import BYTE_VIEWS, BYTES, FIXED, FIXED_BYTES, LISTS, VIEWS, Column, DataType, kind_of, library
 
 _MOST_INT32 = 2**31 - 1
@@ -69,8 +69,7 @@ def to_arrow(x: Given, *, large: bool = True, type: Any = None) -> Any:
     >>> sf.to_arrow(sf.Ragged(np.frombuffer(b"abc", np.uint8), [1, 2]), type=pa.string()).to_pylist()
     ['a', 'bc']
     """
-    if not isinstance(large, (bool, np.bool_)):
-        raise KIND(f"large must be True or False, not {quote(large)}")
+    flag(large, "large")
     pa = library()
     if type is not None and not isinstance(type, pa.DataType):
         raise KIND(f"type must be a type of pyarrow, not {quote(type)}")

@@ -10,11 +10,11 @@ import numpy as np
 from ..arrays import Array
 from ..converters.layouts import check_at_least
 from ..errors import BEYOND, EMPTY, KIND, RANGE, quote
-from ..formats.structure import whole
+from ..formats.structure import flag, whole
 from .live import Live
 from .plan import FREE, MOST, Plan, spread
 from .protocol import Constraint, Running
-from .rules import is_flag, number
+from .rules import number
 from .tokens import is_token, tokens_of
 
 
@@ -146,7 +146,7 @@ class ForcedEnd(Constraint):
     """
 
     def __init__(self, *, free: bool = False) -> None:
-        self._free = is_flag(free, "free")
+        self._free = flag(free, "free")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """Prepare the constraint for one search."""

@@ -12,7 +12,7 @@ from ..converters.convert import convert
 from ..converters.layouts import check_at_least
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, quote
 from ..formats import LoD, Ragged, is_own
-from ..formats.structure import whole
+from ..formats.structure import flag, whole
 from ..limits import remember
 from ..operations.batch import join_batches
 from ..operations.expand import repeat
@@ -20,7 +20,7 @@ from ..operations.join import concat
 from .live import Live
 from .plan import FREE, Plan, spread
 from .protocol import Constraint, Running
-from .rules import is_flag, number
+from .rules import number
 from .tokens import is_nested, is_token, one_by_one, token_batch, token_lists, tokens_of
 from .trie import Trie
 
@@ -134,7 +134,7 @@ class ForcedPrefix(Constraint):
     """
 
     def __init__(self, tokens: object, *, free: bool = False) -> None:
-        self._free = is_flag(free, "free")
+        self._free = flag(free, "free")
         self._own: list[Array] | None = None
         self._shared: Array = np.empty(0, np.int64)
         if is_array(tokens) or (isinstance(tokens, (list, tuple)) and all(map(is_token, tokens))):
@@ -192,7 +192,7 @@ class ForcedTokens(Constraint):
     """
 
     def __init__(self, tokens: Mapping[int, int], *, free: bool = False) -> None:
-        self._free = is_flag(free, "free")
+        self._free = flag(free, "free")
         if not isinstance(tokens, Mapping):
             raise KIND(f"the forced tokens must be a dict from places to tokens, not {type(tokens).__name__}")
         self._at = {check_at_least(t, "a place", 0): check_at_least(token, "a token", 0) for t, token in tokens.items()}

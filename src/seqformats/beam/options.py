@@ -15,13 +15,13 @@ from ..arrays import Array, has_items, is_array, to_host
 from ..converters.layouts import check_at_least
 from ..errors import COUNTS, EMPTY, KIND, OPTION, RANGE, ROOM, TURN
 from ..formats import LoD, Ragged, is_own
-from ..formats.structure import integers, whole
+from ..formats.structure import flag, integers, whole
 from .coverage import Coverage
 from .names import HINTS
 from .prompts import last_tokens, prompts_of
 from .protocol import Constraint
 from .result import BeamState
-from .rules import Prune, Rule, is_flag, number, rule_of
+from .rules import Prune, Rule, number, rule_of
 from .sampling import Sample
 from .sources import Sources
 from .tokens import ends_of
@@ -76,7 +76,7 @@ class Options:
             raise KIND(f"prune must be a Prune, not {type(self.prune).__name__}")
         if self.sampling is not None and not isinstance(self.sampling, Sample):
             raise KIND(f"sampling must be a Sample or Stochastic, not {type(self.sampling).__name__}")
-        is_flag(self.trace, "trace")
+        flag(self.trace, "trace")
 
     def made_rule(self) -> Rule:
         """The rule; ConversionError where there is none of this name."""

@@ -12,6 +12,7 @@ from .. import hints
 from ..arrays import Array, is_array, to_host
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, KIND, RANGE, TOGETHER, quote
+from ..formats.structure import flag
 
 BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
 PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
@@ -142,7 +143,7 @@ class Prune:
             raise RANGE(f"absolute must be at least 0, not {quote(self.absolute)}")
         if self.per_parent is not None:
             object.__setattr__(self, "per_parent", check_at_least(self.per_parent, "per_parent", 1))
-        is_flag(self.safe, "safe")
+        flag(self.safe, "safe")
 
     def thresholds(self) -> Array:
         """Measure how far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
@@ -152,13 +153,6 @@ class Prune:
         token = math.inf if self.local is None else -math.log(number(self.local, "local"))
         with np.errstate(over="ignore"):
             return np.array([far, token]).astype(np.float32)
-
-
-def is_flag(value: object, what: str) -> bool:
-    """True or False as a bool; TypeError for everything else."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {quote(value)}")
-    return bool(value)
 
 
 # What float(...) would take, or take with a warning.

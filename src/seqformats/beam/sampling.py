@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arrays import Array, is_array, shape_of
 from ..converters.layouts import check_at_least
-from ..errors import COUNTS, KIND, RANGE, quote
-from ..formats.structure import integers, whole
+from ..errors import COUNTS, RANGE, quote
+from ..formats.structure import flag, integers, whole
 from .drawing import Drawing, WithoutReplacement, WithReplacement
 from .rows import Warp
 from .rules import number
@@ -118,8 +118,7 @@ class Sample:
         )
         least = 0.0 if min_p is None else _part(min_p, "min_p", least=True)
         least = math.log(least) if least > 0 else -math.inf
-        if not isinstance(replacement, (bool, np.bool_)):
-            raise KIND(f"replacement must be True or False, not {quote(replacement)}")
+        flag(replacement, "replacement")
         self._warp = Warp(np.array([1 / heat, p, least, mass], np.float32), k)
         self.replacement = bool(replacement)
 

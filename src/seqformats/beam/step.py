@@ -9,10 +9,10 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array
 from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
 from ..converters.layouts import check_at_least
-from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE, quote
+from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
-from ..formats.structure import Structure, integers, whole
+from ..formats.structure import Structure, flag, integers, whole
 from ..launch.kernel import Work, kernel
 from .rows import Prefixes, Selected
 
@@ -110,8 +110,7 @@ def beam_step(
     if not isinstance(scores, LoD):
         raise BATCH(f"scores must be a LoD, source by source, not {type(scores).__name__}")
     most, last = check_at_least(beam_size, "beam_size", 1), token(end)
-    if not isinstance(accumulated, (bool, np.bool_)):
-        raise KIND(f"accumulated must be True or False, not {quote(accumulated)}")
+    flag(accumulated, "accumulated")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
     library = scores._look()
     name = library.dtype_name(scores.dtype)

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from .. import registry
 from ..errors import CHOICE, EXACT, KIND, RANGE, ROOM, quote
 from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
 from ..formats.lod import level_index
 from ..formats.rows import Source, cut, lay_out
-from ..formats.structure import MOST, Structure, whole
+from ..formats.structure import MOST, Structure, flag, whole
 
 
 def check_at_least(value: object, name: str, least: int) -> int:
@@ -28,12 +26,13 @@ def check_at_least(value: object, name: str, least: int) -> int:
     return number
 
 
-def one_of(value: object, name: str, choices: tuple[str, ...]) -> None:
-    """ConversionError for an option that is none of these words."""
+def one_of(value: object, name: str, choices: tuple[str, ...]) -> int:
+    """The number of an option among some words; ConversionError where it is none of them."""
     if not isinstance(value, str):
         raise KIND(f"{name} must be {_words(choices)}, not {quote(value)}")
     if value not in choices:
         raise CHOICE(f"{name} must be {_words(choices)}, not {quote(value)}")
+    return choices.index(value)
 
 
 def _words(choices: tuple[str, ...]) -> str:
@@ -44,8 +43,7 @@ def _words(choices: tuple[str, ...]) -> str:
 def _width(structure: Structure, width: object, multiple_of: object, truncate: object) -> tuple[int, int]:
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
-    if not isinstance(truncate, (bool, np.bool_)):
-        raise KIND(f"truncate must be True or False, not {quote(truncate)}")
+    flag(truncate, "truncate")
     step = check_at_least(multiple_of, "multiple_of", 1)
     wide = longest
     if width is not None:
@@ -105,10 +103,8 @@ def to_masked(
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
     if side is None:
         side = getattr(x, "side", "right")
-    elif not isinstance(side, str):
-        raise KIND(f'side must be "right" or "left", not {quote(side)}')
-    elif side not in ("right", "left"):
-        raise CHOICE(f'side must be "right" or "left", not {quote(side)}')
+    else:
+        one_of(side, "side", ("right", "left"))
     source, wide = _in_rectangle(x, Masked, width, multiple_of, truncate)
     return lay_out(source, Masked, (wide, side), fill)
 

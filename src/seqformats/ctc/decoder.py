@@ -13,10 +13,10 @@ import numpy as np
 from ..arrays import Array, is_array, to_host
 from ..converters.layouts import check_at_least
 from ..errors import BEYOND, DTYPE, KIND, NAN, RANGE, SHAPE, TOGETHER, quote
+from ..formats.structure import flag
 from ..launch import threads
 from ..launch.kernel import cuts
 from .alphabet import Alphabet
-from .frames import flag
 from .language import LanguageModel
 from .ngrams import LN10, NGrams
 from .rows import Speech, TextTerms

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
 from ..converters.convert import rows_of
-from ..errors import BEYOND, DTYPE, KIND, LOGS, NAN, SHAPE, quote
+from ..errors import BEYOND, DTYPE, LOGS, NAN, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
-from ..formats.structure import Structure, whole
+from ..formats.structure import Structure, flag, whole
 from ..gradients.operation import operand
 from ..limits import allocate
 from ..operations.annotations import Batch
@@ -107,10 +107,3 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
     data = library.astype(library.alias(at.data), kind)
     on = NUMPY if library.kind(data) == "cpu" else library
     return Frames(at, data, library, on, kind, width, number, own._levels)
-
-
-def flag(value: object, what: str) -> bool:
-    """True or False; TypeError for all else."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {quote(value)}")
-    return bool(value)

@@ -61,9 +61,8 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     rows = structure.rows
     path, counts = frames.empty(2 * rows, "int64"), frames.empty(structure.n, "int64")
     values, scores = frames.empty(rows, "float64"), frames.empty(structure.n, "float32")
-    if structure.n:
-        outputs, args = (path, values, scores, counts), (frames.at._layout(), frames.blank, logits)
-        ctc_best.start(frames.library, (frames.data,), outputs, args, frames.width, structure)
+    outputs, args = (path, values, scores, counts), (frames.at._layout(), frames.blank, logits)
+    ctc_best.start(frames.library, (frames.data,), outputs, args, frames.width, structure)
     found = frames.host(counts)
     frames.check(found)
     label = Structure.of_lengths(found)

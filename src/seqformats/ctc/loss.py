@@ -8,16 +8,16 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, frozen
 from ..converters.convert import restore
-from ..errors import CHOICE, NO_GRADIENT, quote
+from ..errors import NO_GRADIENT
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Operands
 from ..formats.leaves import connect, without_data
-from ..formats.structure import Structure
+from ..formats.structure import Structure, flag
 from ..gradients.operation import Call, Pullback, operand, with_rule
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from ..operations.annotations import Batch
-from ..operations.options import flag
+from ..operations.options import choice
 from ..operations.over import name_of, rows_like
 from ..operations.spread import sum_items
 from .frames import Frames, frames_of
@@ -135,8 +135,7 @@ def ctc_loss(
 def _prepare(
     log_probs: Batch, labels: object, blank: object, normalised: object, reduction: object, zero_infinity: object
 ) -> Call[Array]:
-    if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {quote(reduction)}")
+    choice(reduction, "reduction", _REDUCTIONS)
     found = operand(log_probs)
     frames = frames_of(found.own, blank)
     logits, zero = not flag(normalised, "normalised"), flag(zero_infinity, "zero_infinity")

@@ -11,8 +11,9 @@ from ..beam.trie import Trie
 from ..converters.layouts import check_at_least
 from ..errors import KIND, RANGE, ROOM, quote
 from ..formats import LoD
+from ..formats.structure import flag
 from ..operations.annotations import Batch
-from .frames import flag, frames_of
+from .frames import frames_of
 from .fusion import OnNew, search_with
 from .lexicon import NO_GUIDE, guide_of
 from .prefixes import found_by, prefixes_of

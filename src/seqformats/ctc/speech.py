@@ -14,7 +14,8 @@ from ..beam.rules import number
 from ..beam.trie import Trie
 from ..errors import COUNTS, KIND, RANGE, quote
 from ..formats import Ragged
-from .frames import Frames, flag
+from ..formats.structure import flag
+from .frames import Frames
 from .ngrams import LN10, NGrams, score_ngrams
 from .rows import NGramStates, Speech
 

@@ -129,6 +129,5 @@ def of_mask(library: Library, mask: Array) -> LateStructure:
     if name == "int8":
         mask = library.astype(mask, "int32")
     lengths: Array = library.zeros((n,), dtype, mask)
-    if n and width:
-        count_true.start(library, (mask,), (lengths,), (), width, None, Work(n, n))
+    count_true.start(library, (mask,), (lengths,), (), width, None, Work(n, n))
     return LateStructure(library, offsets_of(library, lengths), width, None)

@@ -16,7 +16,7 @@ from ..arrays import TITLES, Array, DType, Library, device_name, dtype_in, is_ar
 from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, quote
 from ..launch.kernel import launcher
 from .annotations import Shaped
-from .structure import Pieces
+from .structure import Pieces, flag
 
 if TYPE_CHECKING:
     from ..layout import Layout
@@ -453,10 +453,7 @@ def _read_wanted(library: Library, args: Sequence[object], options: dict[str, ob
         if name in options:
             raise OPTION(f"to got {name} twice")
         options[name] = value
-    switches = [options.get(name, False) for name in ("non_blocking", "copy")]
-    for name, value in zip(("non_blocking", "copy"), switches, strict=True):
-        if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {quote(value)}")
+    switches = [flag(options.get(name, False), name) for name in ("non_blocking", "copy")]
     device, dtype, other = (options.get(name) for name in ("device", "dtype", "other"))
     if other is not None:
         if device is not None or dtype is not None:
@@ -469,7 +466,7 @@ def _read_wanted(library: Library, args: Sequence[object], options: dict[str, ob
             f"a string is a device, and {quote(device)} a library; sf.to(x, {quote(device)}) brings a batch there"
         )
     meant = None if dtype is None else dtype_in(library, dtype)
-    return Wanted(device, meant, bool(switches[0]), bool(switches[1]))
+    return Wanted(device, meant, *switches)
 
 
 def _like(library: Library, other: Any) -> tuple[str, DType]:

@@ -235,9 +235,8 @@ def mask_beside(library: Library, like: Array, structure: Structure, width: int,
     """``(n, width)`` bool beside `like`, True where there is an item."""
     n = structure.n
     out = new_array(library.empty, (n, width), library.bool_dtype, like)
-    if n * width:
-        args = (structure.flat.cum, width, int(side == "left"))
-        fill_mask.start(library, (), (out,), args, 1, structure, Work(n, n * width))
+    args = (structure.flat.cum, width, int(side == "left"))
+    fill_mask.start(library, (), (out,), args, 1, structure, Work(n, n * width))
     return out
 
 

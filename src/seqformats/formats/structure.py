@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
-from ..errors import LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, quote
+from ..errors import KIND, LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, quote
 from ..launch.kernel import kernel
 from ..layout import Layout
 from ..limits import NO_ROOM
@@ -79,6 +79,13 @@ def whole(value: object, what: str) -> int:
     except TypeError:
         pass
     raise WHOLE(f"{what} must be an integer, not {quote(value)}")
+
+
+def flag(value: object, what: str) -> bool:
+    """True or False; TypeError for others, arrays among them, whose truth nobody knows."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise KIND(f"{what} must be True or False, not {quote(value)}")
+    return bool(value)
 
 
 def with_views(*names: str) -> Callable[[type[T]], type[T]]:

@@ -414,6 +414,28 @@ def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
     return public
 
 
+def linear_call(
+    operands: Operands,
+    forward: Callable[[Any], Any],
+    transpose: Callable[[Any], Any],
+    result: Pullback | None = None,
+    gradient: Pullback | None = None,
+    *,
+    check: Callable[[], None] | None = None,
+) -> Call[Any]:
+    """Make the `Call` of a linear operation, of which each function is the gradient of the other.
+
+    `check` is called where a gradient is wanted; it raises where there is none.
+    """
+
+    def rule(x: Operands, back: bool) -> tuple[Any, Pullback]:
+        if back and check is not None:
+            check()
+        return forward(x), lambda dy: linear(transpose, forward, dy)
+
+    return Call(operands, rule, result, gradient)
+
+
 def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):

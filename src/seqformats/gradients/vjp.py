@@ -20,11 +20,12 @@ from ..converters.convert import (
 )
 from ..converters.layouts import MOVES, is_already
 from ..converters.like import convert_like, like_columns
-from ..errors import KIND, SLOPE, quote
+from ..errors import KIND, SLOPE
 from ..formats import Encoding, List, LoD, Pairs
 from ..formats.annotations import Given, Operands
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import wants_grad, without_data
+from ..formats.structure import flag
 from ..formats.trees import check_batches, columns_of, is_tree
 from .columns import tree_vjp
 from .cotangent import cotangent
@@ -97,8 +98,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     check_target(To)
     asked, options = options, dict(options)
     copy = options.pop("copy", False)
-    if not isinstance(copy, (bool, np.bool_)):
-        raise KIND(f"copy must be True or False, not {quote(copy)}")
+    flag(copy, "copy")
     if is_tree(given):
         return _convert_tree(given, To, options, copy)
     if isinstance(given, (list, tuple)):

@@ -14,7 +14,7 @@ from ..converters.layouts import check_at_least, one_of, to_masked
 from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, import_extra, quote
 from ..formats import Ragged
 from ..formats.annotations import Given
-from ..formats.structure import whole
+from ..formats.structure import flag, whole
 from ..later import import_now
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
@@ -181,8 +181,7 @@ class Collator:
     def _check_types(self) -> None:
         flags = ("seq2seq", "flatten", "return_position_ids", "return_flash_attn_kwargs", "return_seq_idx")
         for name in (*flags, "whole_word_mask", *(["mlm"] if self.mlm is not None else [])):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise KIND(f"{name} must be True or False, not {quote(getattr(self, name))}")
+            flag(getattr(self, name), name)
         for name in (
             "pad_token_id",
             "label_pad_token_id",

@@ -13,6 +13,7 @@ from ..converters.layouts import one_of
 from ..errors import BATCH, BROKEN, KIND, LENGTHS, TOGETHER, UNLIKE, WHOLE, quote
 from ..formats import LoD, Ragged
 from ..formats.annotations import Given
+from ..formats.structure import flag
 from .columns import sequences, whole_numbers
 
 KEYS = {
@@ -95,8 +96,7 @@ def from_encodings(
     """
     one_of(field, "field", tuple(KEYS))
     for name, value in (("words", words), ("chunks", chunks), ("special", special)):
-        if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {quote(value)}")
+        flag(value, name)
     source, documents = _source(encodings, chunks)
     mask = source.read("attention_mask")
     x = mask if field == "attention_mask" and mask is not None else source.needed(field)

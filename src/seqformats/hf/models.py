@@ -10,7 +10,7 @@ import numpy as np
 from ..converters.convert import convert
 from ..errors import EMPTY, KIND, TOGETHER, UNLIKE, UNPADDED, import_extra, quote
 from ..formats import Encoding, Ragged
-from ..formats.structure import Structure
+from ..formats.structure import Structure, flag
 from ..later import import_now
 from ..operations.select import select
 from .annotations import Model, Torch
@@ -88,8 +88,7 @@ def padding_free(model: M, *, check: bool = True, on: bool = True) -> M:
     (2, 8)
     """
     for name, value in (("check", check), ("on", on)):
-        if not isinstance(value, (bool, np.bool_)):
-            raise KIND(f"{name} must be True or False, not {quote(value)}")
+        flag(value, name)
     import_extra("torch", "hf")
     import_extra("transformers", "hf")
     switch = import_now(".unpadded.switch", __package__)

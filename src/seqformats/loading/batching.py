@@ -13,9 +13,10 @@ from ..converters.layouts import check_at_least, one_of
 from ..errors import KIND, OPTION, TOGETHER, quote
 from ..formats import Masked, Ragged
 from ..formats.annotations import Given
+from ..formats.structure import flag
 from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
-from ..operations.options import flag, key_of
+from ..operations.options import key_of
 from .loader import UNEVEN, WORKERS, Batches, Target, share_of
 from .rows import ONE, Rows, Wanted
 from .sources import Source, source_of

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import check_at_least, one_of
-from ..errors import KIND, RETURNED, TOGETHER, TURN, quote
-from ..formats.structure import Structure
+from ..errors import RETURNED, TOGETHER, TURN, quote
+from ..formats.structure import Structure, flag
 from ..once import once
 from ..operations.annotations import Lengths
 from ..operations.costs import Cost, cost_limit, costs_of_widths
@@ -114,9 +114,8 @@ class BucketSampler:
         cost: Cost | None = None,
         max_cost: float | None = None,
     ) -> None:
-        for name, flag in (("shuffle", shuffle), ("drop", drop)):
-            if not isinstance(flag, (bool, np.bool_)):
-                raise KIND(f"{name} must be True or False, not {quote(flag)}")
+        for name, value in (("shuffle", shuffle), ("drop", drop)):
+            flag(value, name)
         one_of(too_long, "too_long", TOO_LONG)
         self._options: dict[str, Any] = {
             "max_items": check_at_least(max_items, "max_items", 0),

@@ -15,7 +15,7 @@ from ..formats.bare import is_batch, is_column, read_column
 from ..formats.leaves import calculate
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
-from ..formats.structure import MOST, Structure, integers, whole
+from ..formats.structure import MOST, Structure, flag, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
@@ -202,8 +202,7 @@ def _has_levels(x: Lengths, level: int) -> bool:
 
 def _read_lengths(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
     """The batch, where the result is laid out as it is; its structure; an array beside which the result stands."""
-    if not isinstance(layout, (bool, np.bool_)):
-        raise KIND(f"layout must be True or False, not {quote(layout)}")
+    flag(layout, "layout")
     if not layout:
         return (None, *read_structure(x))
     if not is_batch(x) and not (isinstance(x, (list, tuple)) and not x):
@@ -322,8 +321,7 @@ def block_mask(x: Lengths, *, causal: bool = False, level: int = INNERMOST) -> A
     """
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(block_mask, level, x, causal=causal)
-    if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {quote(causal)}")
+    flag(causal, "causal")
     structure, like = read_structure(x)
     library, rows = library_of(like), structure.rows
     out = allocate(library.empty, (rows, rows), library.bool_dtype, like)

@@ -36,6 +36,7 @@ from .attention_rows import (
     AttentionSlopes,
     ScoreTerms,
 )
+from .companions import one_sequence
 from .over import in_one_array, rows_like, scratch
 from .spread import sum_items
 
@@ -234,7 +235,7 @@ class AttentionCall:
     def sum(self, q: Encoding, each: Array) -> Array:
         """The sum over all queries of numbers ``(rows, heads)`` in the layout of the queries."""
         batch = q._with_data(each)
-        total: Array = sum_items(Ragged._freeze(rows_of(batch), _one_sequence(q._structure.rows)))[0]
+        total: Array = sum_items(Ragged._freeze(rows_of(batch), one_sequence(q._structure.rows)))[0]
         return total
 
     def laid_out(self, shape: Encoding, data: Array) -> Encoding:
@@ -372,9 +373,3 @@ def _plain_terms(scale: float, kind: str) -> ScoreTerms:
     """The terms of scores that are scaled and nothing else."""
     factors = Constants(frozen(np.array([scale, 0.0, 1.0], kind)))
     return ScoreTerms(factors, _EMPTY[kind], _EMPTY[kind], 0, 0, NO_BIAS, 0, 0, 0, 0)
-
-
-@functools.lru_cache(maxsize=64)
-def _one_sequence(rows: int) -> Structure:
-    """All rows as one sequence."""
-    return Structure(frozen(np.array([rows])), frozen(np.array([0, rows])), 1)

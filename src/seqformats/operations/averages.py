@@ -38,10 +38,9 @@ class Averages(NamedTuple):
         data = library.astype(data, self.kinds.kernel)
         out = rows_like(library, self.at, item, data.dtype, data)
         width = math.prod(item)
-        if width and structure.n:
-            weights = _weights(self.decay, self.adjust, back, _room(structure.longest))
-            given = (data, self.marks, self.ranks(), weights)
-            average_rows.start(library, given, (out,), (self.at._layout(), int(back), scan.CHUNK), width, structure)
+        weights = _weights(self.decay, self.adjust, back, _room(structure.longest))
+        given = (data, self.marks, self.ranks(), weights)
+        average_rows.start(library, given, (out,), (self.at._layout(), int(back), scan.CHUNK), width, structure)
         return self.shape._with_data(settled_like(library, out, self.kinds.result))
 
     def ranks(self) -> Array:

@@ -10,12 +10,11 @@ from ..arrays import NUMPY, Array
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, EMPTY, LONG, OVERFLOW
 from ..formats import LoD, Ragged
-from ..formats.structure import MOST, Structure
+from ..formats.structure import MOST, Structure, flag
 from ..limits import allocate
 from .annotations import Lengths
 from .costs import Cost, costs_of, falling, rise
 from .divide import FEW, Task, divide, fit, group, least_bins
-from .options import flag
 from .questions import lengths_given
 
 

@@ -29,7 +29,7 @@ from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Given, Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Structure, integers
+from ..formats.structure import Structure, flag, integers
 from ..formats.trees import check_batches, columns_of, is_tree, name_of
 from ..gradients.cotangent import fitting
 from ..gradients.operation import (
@@ -433,8 +433,7 @@ def buckets(
     >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10, cost=(0, 1), max_cost=25), list)
     [[1], [3], [2, 0, 4]]
     """
-    if not isinstance(padded, (bool, np.bool_)):
-        raise KIND(f"padded must be True or False, not {quote(padded)}")
+    flag(padded, "padded")
     step = check_at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
         raise TOGETHER(f"multiple_of={step} is about padding, and with padded=False there is none")

@@ -15,7 +15,7 @@ from ..errors import BEYOND, DTYPE, NO_GRADIENT, SHAPE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear, operand_beside, with_rule
+from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear_call, operand_beside, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import Batch, Reduced, Weights
 from .companions import check_beside, check_same_lengths, data_beside
@@ -116,12 +116,14 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     def transpose(dy: Reduced) -> Any:
         return numbers.spread(rows_or_data(dy), shape, kind)
 
-    def rule(w: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
-        if back:
-            differentiable(kind, "a weighted count")
-        return forward(w), lambda dy: linear(transpose, forward, dy)
-
-    return Call(mass.own, rule, found.result, mass.gradient)
+    return linear_call(
+        mass.own,
+        forward,
+        transpose,
+        found.result,
+        mass.gradient,
+        check=lambda: differentiable(kind, "a weighted count"),
+    )
 
 
 by_level(keeps=False, beside=("weights",), gradients=("weights",))(with_rule(bincount, _prepare_bincount))

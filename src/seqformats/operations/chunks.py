@@ -334,9 +334,8 @@ def _fold(rows: Array, origin: Origin, dtypes: Callable[[str], Dtypes]) -> Array
     data = library.astype(rows, taken)
     out = library.empty((runs.rows, *rows.shape[1:]), library.dtype(made), data)
     width = math.prod(rows.shape[1:])
-    if width and runs.n:
-        args = (runs.offsets, *cover, int(dtypes is means))
-        fold_chunks.start(library, (data,), (out,), args, width, runs)
+    args = (runs.offsets, *cover, int(dtypes is means))
+    fold_chunks.start(library, (data,), (out,), args, width, runs)
     return settle(library, library.astype(out, result))
 
 
@@ -348,8 +347,7 @@ def _spread(rows: Array, origin: Origin) -> Array:
     data = library.astype(rows, "float32" if name in HALF else name)
     out = _new(library, origin, rows.shape[1:], data)
     width = math.prod(rows.shape[1:])
-    if width and runs.n:
-        spread_chunks.start(library, (data,), (out,), (runs.offsets, *cover), width, runs)
+    spread_chunks.start(library, (data,), (out,), (runs.offsets, *cover), width, runs)
     return library.astype(out, name)
 
 
@@ -370,9 +368,8 @@ def _largest(rows: Array, origin: Origin, keep: bool = False) -> tuple[Array, Ar
     out = library.empty(shape, library.dtype(made), data)
     places = library.empty(shape if keep else (1,), library.dtype("int64"), data)
     width = math.prod(rows.shape[1:])
-    if width and runs.n:
-        args = (runs.offsets, *cover, int(keep))
-        max_chunks.start(library, (data,), (out, places), args, width, runs)
+    args = (runs.offsets, *cover, int(keep))
+    max_chunks.start(library, (data,), (out, places), args, width, runs)
     return library.astype(out, result), places
 
 
@@ -384,6 +381,5 @@ def _choose(rows: Array, places: Array, origin: Origin, back: int) -> Array:
     n, width = origin.whole.rows, math.prod(item)
     make = library.zeros if back else library.empty
     out = make((origin.levels[-1].rows if back else n, *item), data.dtype, data)
-    if width and n:
-        choose_chunks.start(library, (data, places), (out,), (back,), width, None, Work(n, n))
+    choose_chunks.start(library, (data, places), (out,), (back,), width, None, Work(n, n))
     return library.astype(out, name)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
+from ..arrays import NUMPY, Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, in_floats
 from ..converters.convert import convert, relaid, restore, rows_of, without_padding
 from ..errors import INDEX, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Operands
 from ..formats.leaves import calculate, without_data
-from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
 from .choices import Ignored
+from .companions import one_sequence
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import over_levels, rows_or_data
@@ -89,7 +88,7 @@ class ClassLoss(NamedTuple):
 
     def total(self, sums: Array) -> Array:
         """The sum of those of all sequences, an array without an axis."""
-        reshaped: Array = sum_items(Ragged._freeze(sums, _one_sequence(self.at._structure.n))).reshape(())
+        reshaped: Array = sum_items(Ragged._freeze(sums, one_sequence(self.at._structure.n))).reshape(())
         return reshaped
 
     def with_pullback(self, x: Encoding) -> tuple[Any, Pullback]:
@@ -142,12 +141,6 @@ class ClassLoss(NamedTuple):
         else:
             weights = dy * scale[0]
         return restore(without_padding(self.at._with_data(slopes * weights[..., None])), self.shape)
-
-
-@functools.lru_cache(maxsize=64)
-def _one_sequence(n: int) -> Structure:
-    """Structure of one sequence with so many items."""
-    return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
 
 
 def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing: object) -> ClassLoss:

@@ -10,11 +10,11 @@ import numpy as np
 from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import HALF
 from ..converters.layouts import check_at_least
-from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
+from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
 from ..formats import Encoding
 from ..formats.annotations import Given, Operands
 from ..formats.encoding import abridge
-from ..formats.structure import same_levels
+from ..formats.structure import flag, same_levels
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, each_gradient, operands_of
 from .annotations import B, Batch, Counts
@@ -155,8 +155,7 @@ def attention(
     operands = operands_of(q, k, v)
     own: Any = tuple([each.own for each in operands])
     name = _check(*own)
-    if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {quote(causal)}")
+    flag(causal, "causal")
     left, right = _limits(window)
     factor = _scale(own[0].item_shape) if scale is None else number(scale, "scale")
     if not math.isfinite(factor):

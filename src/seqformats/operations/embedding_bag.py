@@ -16,12 +16,12 @@ from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, qu
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Given, Shaped
 from ..formats.leaves import without_data
+from ..formats.structure import flag
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback
 from ..launch.kernel import variant_of
 from .annotations import Batch, Reduced, Weights
 from .bags import MAX, MEAN, NOTHING, PATH, SUM, Bags, Operands, Source, bag_rows
-from .options import flag
 from .reduction import operand_of_reduction
 from .weighted import weights_of
 

@@ -20,7 +20,7 @@ from ..formats.planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, quickly_by
+from ..gradients.operation import Call, Pullback, linear, linear_call, operand, operand_beside, quickly_by
 from ..launch.kernel import planning
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
@@ -240,13 +240,7 @@ def _expand(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:
     def forward(z: Array) -> Any:
         return repeat_items(library, z, shape, target)
 
-    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
-        y = forward(z)
-        if back:
-            _summable(name)
-        return y, lambda dy: linear(sum_items, forward, dy)
-
-    return Call(rows, rule, result, gradient)
+    return linear_call(rows, forward, sum_items, result, gradient, check=lambda: _summable(name))
 
 
 def _with_rows(x: Array) -> Array:
@@ -318,13 +312,7 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | No
         made: Array = repeat_items(library, z.data if isinstance(z, Encoding) else z, shape, target).data
         return made
 
-    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
-        y = forward(z)
-        if back:
-            _summable(name)
-        return y, lambda dy: linear(lambda d: sum_items(Ragged._freeze(d, structure)), forward, dy)
-
-    return Call(rows, rule)
+    return linear_call(rows, forward, lambda d: sum_items(Ragged._freeze(d, structure)), check=lambda: _summable(name))
 
 
 def _summable(name: str) -> None:

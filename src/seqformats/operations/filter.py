@@ -175,6 +175,7 @@ def _marks_of(name: str) -> Dtypes:
 
 
 starts, starts_of_equal = [
-    Calculation("start_rows", _marks_of, nans, by_item=True, narrow=True) for nans in (0, 1)  # if 1 NaN equals NaN
+    Calculation("start_rows", _marks_of, nans, by_item=True, narrow=True)
+    for nans in (0, 1)  # if 1 NaN equals NaN
 ]
 _STARTS = Operation(starts, None, has_gradient=False)

@@ -13,10 +13,9 @@ import numpy as np
 
 from ..arrays import Array, adopt, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restore, rows_of
-from ..converters.layouts import check_at_least
+from ..converters.layouts import check_at_least, one_of
 from ..converters.like import in_kind_of
 from ..errors import (
-    CHOICE,
     COUNTS,
     DTYPE,
     KIND,
@@ -32,9 +31,9 @@ from ..formats.annotations import Given, Integers, Shaped
 from ..formats.bare import is_list
 from ..formats.leaves import leaves, without_data
 from ..formats.rows import Source, lay_out, put_rows
-from ..formats.structure import Structure, integers
+from ..formats.structure import Structure, flag, integers
 from ..gradients.levels import INNERMOST, operation_by_level
-from ..gradients.operation import Call, Pullback, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear_call, operand, operation
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat
 from .over import name_of
@@ -162,7 +161,7 @@ def split_at(
     [[5, 6], [7, 8]]
     """
     given = _Sequences.of(x)
-    own, how = given.own, _how(keep)
+    own, how = given.own, one_of(keep, "keep", _KEEP)
     one_token_an_item(own, "split_at")
     if own.rows == 0 and is_list(x):  # which have no dtype without items
         tokens_wanted(tokens)
@@ -254,7 +253,7 @@ def split(
     [[[0.5], [1.5, 2.5]], [[3.5]]]
     """
     given = _Sequences.of(x)
-    how = _how(keep)
+    how = one_of(keep, "keep", _KEEP)
     if (where is None) == (lengths is None):
         raise KIND("split takes either where= or lengths=")
     if where is not None:
@@ -277,15 +276,6 @@ def split(
         i = int(wrong.argmax())
         raise ROWS(f"the lengths for sequence {i} add up to {sums[i]}, but it has {own._structure.lengths[i]} items")
     return given.split(parts, counts.lengths.copy())
-
-
-def _how(keep: object) -> int:
-    """The number of a word for `keep`."""
-    if not isinstance(keep, str):
-        raise KIND(f'keep must be "end", "start" or "drop", not {quote(keep)}')
-    if keep not in _KEEP:
-        raise CHOICE(f'keep must be "end", "start" or "drop", not {quote(keep)}')
-    return _KEEP.index(keep)
 
 
 def _bools(where: Given, x: Encoding) -> Array:
@@ -327,7 +317,7 @@ def _split_at_places(given: _Sequences, places: Array, how: int) -> Call[Any]:
         put_rows(source, out, starts)
         return restore(Ragged._freeze(out, structure), shape)
 
-    return Call(own, lambda z, _: (cut(z), lambda dy: linear(place, cut, dy)), given.result, given.gradient)
+    return linear_call(own, cut, place, given.result, given.gradient)
 
 
 @overload
@@ -378,8 +368,7 @@ def flatten_levels(x: Batch, levels: int = 1, *, outermost: bool = False) -> Cal
     >>> sf.flatten_levels(x, outermost=True).to_nested()
     [[0, 1], [2], [3]]
     """
-    if not isinstance(outermost, (bool, np.bool_)):
-        raise KIND(f"outermost must be True or False, not {quote(outermost)}")
+    flag(outermost, "outermost")
     count, given = check_at_least(levels, "levels", 1), _levels_of(x)
     own = given.own
     have = len(own._levels)

@@ -13,7 +13,7 @@ from ..formats import Encoding
 from ..formats.bare import is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
 from ..formats.trees import columns_of, is_tree, map_columns, options_of
-from ..gradients.operation import Call, linear, operand, operation
+from ..gradients.operation import Call, linear_call, operand, operation
 from .annotations import XT, B
 
 
@@ -70,7 +70,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
                 )
         return change_arrays(dy, lambda library, array: cast_items(library, _real(library, array, before), before))
 
-    return Call(own, lambda z, _: (there(z), lambda dy: linear(back, there, dy)), result, gradient)
+    return linear_call(own, there, back, result, gradient)
 
 
 def _real(library: Library, x: Array, dtype: DType) -> Array:

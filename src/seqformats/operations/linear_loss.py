@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, adopt, frozen, library_of
+from ..arrays import NUMPY, Array, Library, adopt, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..converters.convert import restore, rows_of
 from ..converters.layouts import check_at_least
-from ..errors import CHOICE, DEVICES, MIXED, SHAPE, quote
+from ..errors import DEVICES, MIXED, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers, Operands
 from ..formats.leaves import connect, without_data
-from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand
 from .annotations import Batch, Weights
 from .choices import Ignored
 from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
+from .companions import one_sequence
 from .item_weights import ItemWeights
 from .loss import REDUCTIONS, items_of, targets_of
-from .options import label, share
+from .options import choice, label, share
 from .over import flat_layout
 from .reduction import over_levels, rows_or_data
 from .spread import spread, sum_items
@@ -113,9 +112,7 @@ def linear_cross_entropy(
     """
     found = operand(hidden)
     own = found.own
-    each = REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
-    if each is None:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {quote(reduction)}")
+    each = choice(reduction, "reduction", REDUCTIONS)
     parameters = _parameters(own, weight, bias)
     library, name = library_of(own._sample()), library_of(own._sample()).dtype_name(own._dtype)
     classes = int(parameters[0].shape[0])
@@ -236,7 +233,7 @@ class _LinearLoss(NamedTuple):
             return restore(losses._with_data(self.library.astype(losses.data, self.name)), self.shape)
         y = sum_items(losses) * self.scale_beside(losses.data)
         if self.each == ONE:
-            y = sum_items(Ragged._freeze(y, _one_sequence(losses._structure.n))).reshape(())
+            y = sum_items(Ragged._freeze(y, one_sequence(losses._structure.n))).reshape(())
         y = self.library.astype(y, self.name)
         return over_levels(y, self.shape) if self.each == SEQUENCE else y
 
@@ -326,7 +323,7 @@ class _Piece(NamedTuple):
 
     def batch(self, scores: Array) -> Encoding:
         """The scores as a batch of one sequence."""
-        return Ragged._freeze(scores, _one_sequence(self.end - self.begin))
+        return Ragged._freeze(scores, one_sequence(self.end - self.begin))
 
     def losses(self, rows: Array, parameters: list[Array]) -> Array:
         """The losses ``(items,)``, in the dtype of the kernels."""
@@ -342,8 +339,3 @@ class _Piece(NamedTuple):
         kept = loss.losses(z)[2]
         made: Array = loss.slopes_of(z._sample(), kept, dy).data
         return made
-
-
-@functools.lru_cache(maxsize=64)
-def _one_sequence(rows: int) -> Structure:
-    return Structure(frozen(np.array([rows])), frozen(np.array([0, rows])), 1)

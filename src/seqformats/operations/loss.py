@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..converters.convert import convert, rows_of
-from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, quote
+from ..errors import DEVICES, SHAPE, UNLIKE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Given, Integers, Operands
 from ..formats.encoding import abridge
@@ -25,12 +25,13 @@ from ..gradients.operation import (
     with_rule,
 )
 from .annotations import B, Batch, Flat, Nested, Weights
-from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, loss_of
+from .class_loss import ITEM, ClassLoss, loss_of
 from .item_weights import ItemWeights
+from .options import choice
 from .over import name_of
 from .reduction import operand_of_reduction
 
-REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM, "sum": TOTAL}
+REDUCTIONS = ("mean", "sequence", "none", "sum")  # by the numbers ONE, SEQUENCE, ITEM and TOTAL
 
 
 @overload
@@ -170,9 +171,7 @@ def _prepare(
     reduction: object,
     weights: Weights | None,
 ) -> Call[Any]:
-    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {quote(reduction)}")
-    each = REDUCTIONS[reduction]
+    each = choice(reduction, "reduction", REDUCTIONS)
     if weights is not None:
         return _prepare_weighted(logits, targets, ignore, label_smoothing, each, weights)
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))

@@ -7,9 +7,9 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, library_named, library_of
 from ..converters.layouts import check_at_least
 from ..converters.library import cast, change_arrays, in_library
-from ..errors import CHOICE, EXACT, KIND, OVERFLOW, SHAPE, WHOLE, quote
+from ..errors import CHOICE, EXACT, OVERFLOW, SHAPE, WHOLE, quote
 from ..formats import Encoding
-from ..formats.structure import MOST, whole
+from ..formats.structure import MOST, flag, whole
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
 from ..limits import allocate
@@ -101,8 +101,7 @@ def model_inputs(
     for name, value in (("side", side), ("truncation_side", truncation_side)):
         if not isinstance(value, str) or value not in _SIDES:
             raise CHOICE(f'{name} must be "left" or "right", not {quote(value)}')
-    if not isinstance(labels, (bool, np.bool_)):
-        raise KIND(f"labels must be True or False, not {quote(labels)}")
+    flag(labels, "labels")
     pad, ignored = _int64(pad_id, "pad_id"), _int64(ignore, "ignore")
     step = check_at_least(multiple_of, "multiple_of", 1)
     most = MOST if most is None else check_at_least(most, "most", 0)
@@ -121,8 +120,7 @@ def model_inputs(
     outs = [allocate(made.empty, shape, dtype, data) for _ in range(4 if labels else 3)]
     nothing = [] if labels else [made.empty((0,), dtype, data)]
     args = (x._layout(), Rectangle(most, int(truncation_side == "left"), int(side == "left"), pad, ignored))
-    if n * shape[1]:
-        fill_inputs.start(made, (data,), (*outs, *nothing), args, shape[1], structure, Work(n, n))
+    fill_inputs.start(made, (data,), (*outs, *nothing), args, shape[1], structure, Work(n, n))
     if made is not target:
         outs = [target.taken(out, made) for out in outs]
     return dict(zip(_NAMES, outs, strict=False))

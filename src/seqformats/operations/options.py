@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, SupportsFloat
 
 import numpy as np
 
 from ..converters.layouts import check_at_least
-from ..errors import EXACT, KIND, OVERFLOW, RANGE, quote
+from ..errors import CHOICE, EXACT, KIND, OVERFLOW, RANGE, quote
 from ..formats.structure import MOST, Structure, whole
 
 ALL = 1 << 32
@@ -28,11 +29,12 @@ def number(value: object, what: str) -> float:
         raise RANGE(f"{what} must be a number, not {quote(value)}: {error}") from None
 
 
-def flag(value: object, what: str) -> bool:
-    """True or False; TypeError for others, arrays among them, whose truth nobody knows."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {quote(value)}")
-    return bool(value)
+def choice(given: object, what: str, known: Iterable[str]) -> int:
+    """The number of one of some words; ConversionError for others, also for what is no word."""
+    words = (*known,)
+    if not isinstance(given, str) or given not in words:
+        raise CHOICE(f"{what} must be one of {', '.join(map(repr, words))}, not {quote(given)}")
+    return words.index(given)
 
 
 def share(value: object, what: str) -> float:

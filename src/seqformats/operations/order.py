@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Given
 from ..formats.planned import by_plan
 from ..formats.rows import move
-from ..formats.structure import MOST, Structure
+from ..formats.structure import MOST, Structure, flag
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, operand, operands_of, with_rule
 from ..launch.kernel import planning
@@ -24,7 +24,6 @@ from .annotations import B, Batch, Counts
 from .attention import position_ids
 from .companions import batch_beside
 from .filter import starts_of_equal
-from .options import flag
 from .ordering import PLACES, VALUES, order
 from .over import flat_layout, in_one_array, name_of, settle
 from .pick import in_kind_of, pick, pick_call, pullback_of

@@ -215,9 +215,7 @@ class _Own:
                 raise KIND(
                     f"{self.__name__} takes arrays and numbers beside its batch, but argument {k} is {quote(value)}"
                 )
-        structure = x._structure
-        if width and structure.n:
-            self.kernel.start(library, (data, *arrays), (out,), (x._layout(), *numbers), width, structure)
+        self.kernel.start(library, (data, *arrays), (out,), (x._layout(), *numbers), width, x._structure)
 
     def beside(self, library: Library, data: Array, value: Array) -> Array:
         """An array among the arguments, which is on the host or where data is."""

@@ -12,14 +12,13 @@ from ..converters.layouts import check_at_least, one_of
 from ..errors import LONG, OVERFLOW, SHAPE, UNLIKE, WHOLE
 from ..formats import Ragged
 from ..formats.annotations import Given
-from ..formats.structure import MOST, Structure
+from ..formats.structure import MOST, Structure, flag
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from .annotations import Batch, Lengths
 from .attention import position_ids
 from .costs import falling
 from .divide import Task, fit, group, least_bins, pack_fewer
-from .options import flag
 from .over import name_of
 from .questions import lengths_given
 

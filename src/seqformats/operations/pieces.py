@@ -154,9 +154,9 @@ def largest(job: Job) -> None:
 
 def powers(job: Job) -> None:
     """Calculate what `softmax_rows` does, in pieces."""
-    _, library, inputs, out, (own, log), width, structure = job
-    top, total = powers_of(library, *inputs, out, own, width, structure)
-    spread_powers.start(library, (top, total, *inputs), (out,), (own, log), width, structure)
+    _, library, (data,), out, (own, log), width, structure = job
+    top, total = powers_of(library, data, out, own, width, structure)
+    spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
 
 
 def powers_of(

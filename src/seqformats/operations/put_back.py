@@ -24,6 +24,7 @@ from ..gradients.operation import (
     Pullback,
     each_gradient,
     linear,
+    linear_call,
     operand,
     operand_beside,
     operands_of,
@@ -108,7 +109,8 @@ def masked_scatter(base: Batch | complex, mask: Batch | Shaped, values: Batch | 
         start = whole.own
     puts = _Puts(start, whole.own, Kept.of(marks_for(start, mask, "mask"), start._structure), given.own)
     if start is whole.own:
-        return Call((start, given.own), puts.rule, whole.result, each_gradient((whole, given)))
+        gradient = each_gradient((whole, given))
+        return linear_call((start, given.own), puts.forward, puts.back, whole.result, gradient, check=puts.keep)
     return Call(given.own, puts.rule_of_values, whole.result, given.gradient)
 
 
@@ -166,20 +168,15 @@ class _Puts:
                 f"{abridge(kept.kept.lengths)}"
             )
 
-    def rule(self, operands: Operands, back: bool) -> tuple[Any, Pullback]:
-        """Gradient rule of a batch and its values; both ways are linear, to any order."""
-        self.keep(back)
-        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
+    def keep(self) -> None:
+        """Copy the marks for a pullback: they are the caller's, who may write others before the gradient comes."""
+        self.kept = self.kept._replace(marks=library_of(self.kept.marks).copy(self.kept.marks))
 
     def rule_of_values(self, values: Given, back: bool) -> tuple[Any, Pullback]:
         """Gradient rule of the values alone, beside a number."""
-        self.keep(back)
-        return self.forward((self.start, values)), lambda dy: linear(self.taken, self.place, dy)
-
-    def keep(self, back: bool) -> None:
-        """Copy the marks for a pullback: they are the caller's, who may write others before the gradient comes."""
         if back:
-            self.kept = self.kept._replace(marks=library_of(self.kept.marks).copy(self.kept.marks))
+            self.keep()
+        return self.forward((self.start, values)), lambda dy: linear(self.taken, self.place, dy)
 
     def forward(self, operands: Operands) -> Any:
         """The values over the marked items of the batch."""
@@ -269,7 +266,7 @@ def put_sequences(base: B, index: Index, values: Batch) -> Call[B]:
     if len(second) != where.size:
         raise COUNTS(f"values has {len(second)} sequences, but index has {where.size} positions")
     replaced = _Replaced(first, given[1].own if first.keeps_levels else second, where)
-    return Call((first, second), replaced.rule, given[0].result, each_gradient(given))
+    return linear_call((first, second), replaced.forward, replaced.back, given[0].result, each_gradient(given))
 
 
 class _Replaced:
@@ -285,10 +282,6 @@ class _Replaced:
         one, two = structure_of(base, 0), structure_of(values, 0)
         lengths = np.concatenate([one.lengths, two.lengths])[self.source]
         self.structure = Structure.of_lengths(lengths)
-
-    def rule(self, operands: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
-        """The result, and the way back; both are linear, to any order."""
-        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
     def forward(self, operands: Operands) -> Any:
         """By one move from both arrays; of a `List` no row is moved."""

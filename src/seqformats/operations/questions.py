@@ -15,10 +15,9 @@ from ..errors import BATCH
 from ..formats import Encoding, Pairs, level_index
 from ..formats.annotations import Given, Shaped
 from ..formats.bare import as_encoding, is_batch
-from ..formats.structure import integers, same_levels
+from ..formats.structure import flag, integers, same_levels
 from ..formats.trees import columns_of, is_tree
 from .annotations import Batch, Lengths
-from .options import flag
 
 
 def lengths(x: Lengths, level: int = -1) -> Array:

@@ -19,7 +19,7 @@ from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
-from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand
+from ..gradients.operation import Back, Call, Operation, Pullback, linear, linear_call, operand
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
@@ -227,7 +227,7 @@ def reshape(x: B, width: int, *, level: int = INNERMOST) -> Call[B]:  # noqa: AR
     def back(dy: Encoding) -> Any:
         return restore(Ragged._freeze(rows_of(dy).reshape(structure.rows, *item), structure), shape)
 
-    return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), result, gradient)
+    return linear_call(own, forward, back, result, gradient)
 
 
 @by_level(keeps=False)

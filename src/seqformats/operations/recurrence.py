@@ -12,12 +12,13 @@ from ..errors import RANGE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Given, Operands, Shaped
 from ..formats.leaves import without_data
+from ..formats.structure import flag
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
 from .annotations import B, Batch
 from .averages import Averages
 from .companions import NO_MARKS, NOTHING, copy_marks, floats_for, in_kind, marks_beside, settled_like
-from .options import flag, number
+from .options import number
 from .over import in_one_array, layout_for, name_of
 from .scan import Decay, Scan, decay_of, initial_of, start_of
 

@@ -62,9 +62,8 @@ class Scan(NamedTuple):
         structure, width = self.at._structure, math.prod(self.item)
         out = rows_like(library, self.at, self.item, library.dtype(self.kind), x)
         final = library.empty((structure.n, *self.item), library.dtype("float64"), x)
-        if width and structure.n:
-            given = (x, decay, initial, self.marks, self.ends)
-            recurrence_rows.start(library, given, (out, final), self.numbers(), width, structure)
+        given = (x, decay, initial, self.marks, self.ends)
+        recurrence_rows.start(library, given, (out, final), self.numbers(), width, structure)
         return out, final
 
     def backward(
@@ -77,11 +76,10 @@ class Scan(NamedTuple):
         if slopes:
             found = rows_like(library, self.at, self.item, library.dtype(slopes), dy)
         dinitial = library.empty((structure.n, *self.item), library.dtype("float64"), dy)
-        if width and structure.n:
-            given = (dy, y, decay, initial, dfinal, self.marks, self.ends)
-            empty = found if slopes else library.empty((0,), library.dtype("float64"), dy)
-            made = (dx, empty, dinitial)
-            recurrence_back.start(library, given, made, self.numbers(), width, structure)
+        given = (dy, y, decay, initial, dfinal, self.marks, self.ends)
+        empty = found if slopes else library.empty((0,), library.dtype("float64"), dy)
+        made = (dx, empty, dinitial)
+        recurrence_back.start(library, given, made, self.numbers(), width, structure)
         return dx, found, dinitial
 
 

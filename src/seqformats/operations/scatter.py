@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, operation_by_level
-from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operands_of
+from ..gradients.operation import Call, Operand, each_gradient, linear_call, operand, operand_beside, operands_of
 from ..launch.kernel import kernel
 from .annotations import Batch, X
 from .over import scratch
@@ -163,9 +163,6 @@ def scatter(
         rows = library.take(dy.reshape(n * room, *item), flat, 0)
         return dy, restore(Ragged._freeze(rows, structure), shape)
 
-    def rule(operands: tuple[Array, Encoding], back: bool) -> tuple[Array, Pullback]:
-        if back:
-            differentiable(name, "a sum")
-        return forward(operands), lambda dy: linear(gather, forward, dy)
-
-    return Call((array, own), rule, gradient=lambda ds: (ds[0], ds[1] if gradient is None else gradient(ds[1])))
+    of_updates = Operand(own, None, gradient)
+    gradients = each_gradient([Operand(array), of_updates])
+    return linear_call((array, own), forward, gather, None, gradients, check=lambda: differentiable(name, "a sum"))

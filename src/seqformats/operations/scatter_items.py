@@ -14,7 +14,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear
+from ..gradients.operation import Call, Operand, each_gradient, linear_call
 from .join import check_alike
 from .over import name_of
 from .pick import pick, place, places_in
@@ -35,9 +35,10 @@ def scatter_call(given: list[Operand], index: object, adds: bool) -> Call[Any]:
     name = name_of(base)
     if adds and sums_in(name) and name == "bool":
         raise DTYPE('bools cannot be added up in place; give integers, or mode="put"')
-    own = _Scattered(without_data(base), without_data(updates), name, places, structure)
-    puts = None if adds else _Puts.of(own)
-    return Call((base, updates), own.rule if puts is None else puts.rule, given[0].result, each_gradient(given))
+    own = _Scattered(without_data(base), without_data(updates), places, structure)
+    call, gradient = own if adds else _Puts.of(own), each_gradient(given)
+    check = (lambda: differentiable(name, "a sum")) if adds else None
+    return linear_call((base, updates), call.forward, call.back, given[0].result, gradient, check=check)
 
 
 class _Scattered(NamedTuple):
@@ -45,15 +46,8 @@ class _Scattered(NamedTuple):
 
     base: Encoding
     updates: Encoding
-    name: str
     places: Array  # int64 (updates,), from the beginning of each sequence
     structure: Structure  # of the updates
-
-    def rule(self, operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback]:
-        """Both ways are linear, to any order."""
-        if back:
-            differentiable(self.name, "a sum")
-        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
     def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
         """The sums."""
@@ -85,10 +79,6 @@ class _Puts(NamedTuple):
         counts = np.diff(np.concatenate([[0], np.cumsum(stays)])[offsets])
         last = np.arange(rows) - np.repeat(offsets[:-1], own.structure.lengths)
         return cls(own, frozen(last[stays]), frozen(own.places[stays]), Structure.of_lengths(counts))
-
-    def rule(self, operands: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
-        """Both ways are linear, to any order."""
-        return self.forward(operands), lambda dy: linear(self.back, self.forward, dy)
 
     def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
         """The updates over the items."""

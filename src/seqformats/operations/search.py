@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import convert
-from ..errors import CHOICE, COUNTS, DTYPE, RANGE, SHAPE, quote
+from ..errors import COUNTS, DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import calculate
@@ -21,6 +21,7 @@ from ..layout import Layout
 from .annotations import B, Batch, Value
 from .companions import check_beside, in_kind
 from .filter import filter as keep_items
+from .options import choice
 from .order import sort, unique
 from .over import in_one_array, name_of, rows_like, settle
 
@@ -112,7 +113,7 @@ def searchsorted(sorted: Batch | Shaped, values: B, side: str = "left", *, level
     """
     if level is not INNERMOST:
         return at_level(searchsorted, level, sorted, values, side)
-    mode, at = _choice(side, "side", _SIDES), None
+    mode, at = choice(side, "side", _SIDES), None
     if is_array(sorted):
         (y,) = operands_of(values)
         x, at = _of_all(sorted, y, "sorted")
@@ -184,7 +185,7 @@ def merge_asof(
     if level is not INNERMOST:
         return at_level(merge_asof, level, left, right, tolerance=tolerance, direction=direction)
     x, y = operands_of(left, right)
-    mode = 2 + _choice(direction, "direction", _DIRECTIONS)
+    mode = 2 + choice(direction, "direction", _DIRECTIONS)
     _tolerance(tolerance, "float64")
     found: B = in_kind(x.result)(_search(y, x, ("right", "left"), mode, "int64", tolerance))
     return found
@@ -304,13 +305,6 @@ def intersect(x: B, y: Batch, *, level: int = INNERMOST) -> B:
     common = keep_items(own.own, isin(own.own, other.own))
     found: B = in_kind(own.result)(unique(common))
     return found
-
-
-def _choice(given: object, what: str, known: tuple[str, ...]) -> int:
-    """Return the number of one of some words; ConversionError for others."""
-    if not isinstance(given, str) or given not in known:
-        raise CHOICE(f"{what} must be one of {', '.join(map(repr, known))}, not {quote(given)}")
-    return known.index(given)
 
 
 def _tolerance(given: object, name: str) -> Array:

@@ -20,7 +20,7 @@ from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
 from ..formats.trees import is_tree
-from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, quickly_by, rows_or_batch
+from ..gradients.operation import Call, Operand, each_column, linear_call, operand, quickly_by, rows_or_batch
 from ..launch.kernel import kernel
 from .annotations import T
 from .over import name_of
@@ -89,8 +89,8 @@ def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[A
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
     name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
 
-    def check(wanted: bool) -> None:
-        if wanted and distinct(where).size < where.size:  # the gradient adds up
+    def check() -> None:
+        if distinct(where).size < where.size:  # the gradient adds up
             sums_in(name)
             differentiable(name, "a selection with repeated positions")
 
@@ -106,11 +106,7 @@ def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[A
             reshaped: Array = placed.reshape(rows, *item)
             return reshaped
 
-        def rule_of_rows(z: Array, wanted: bool) -> tuple[Array, Pullback]:
-            check(wanted)
-            return rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)
-
-        return Call(own, rule_of_rows)
+        return linear_call(own, rows_of, placed_rows, check=check)
     shape = without_data(own)
     if level:
         offsets = own._levels[level - 1].offsets
@@ -129,11 +125,7 @@ def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[A
         r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
         return restore(placed_sequences(r, where, structure_of(shape, level)), shape)
 
-    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
-        check(wanted)
-        return forward(z), lambda dy: linear(back, forward, dy)
-
-    return Call(own, rule, batch.result, batch.gradient)
+    return linear_call(own, forward, back, batch.result, batch.gradient, check=check)
 
 
 def placed_sequences(dy: Ragged, where: Array, structure: Structure) -> Ragged:
@@ -159,7 +151,6 @@ def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure
     data = library.astype(rows, "float32" if name in HALF else name)
     total = library.empty((structure.rows, *item), data.dtype, data)
     width = math.prod(item)
-    if width and structure.n:
-        args = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
-        sum_copies.start(library, (data,), (total,), args, width, structure)
+    args = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
+    sum_copies.start(library, (data,), (total,), args, width, structure)
     return library.astype(total, name)

@@ -107,8 +107,7 @@ class _AtEnd:
         n, dtype = structure.n, sample.dtype
         out: Array = library.empty((n, *item), dtype, sample)
         row = math.prod(item) * dtype.itemsize
-        if row and n:
-            end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, Work(n, n))
+        end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, Work(n, n))
         end_rows.teach(self.path, (dtype,), dtype)
         return out
 
@@ -131,8 +130,7 @@ def _placed_at_end(rows: Array, shape: Encoding, last: int) -> Array:
     at = layout_for(shape, item, rows.dtype)
     out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
     row, n = library.itemsize(rows.dtype) * math.prod(item), structure.n
-    if row and n:
-        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
+    end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
     return out
 
 

@@ -53,9 +53,8 @@ class Standard(NamedTuple):
         """Data of the result, in the dtype of `x`, which has one of the kernel; both are laid out as `at`."""
         out = rows_like(library, at, tuple(x.shape[at._lead :]), x.dtype, x)
         width, structure = math.prod(x.shape[at._lead :]), at._structure
-        if width and structure.n:
-            args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
-            standard_rows.start(library, (x, moments, self.how, marks), (out,), args, width, structure)
+        args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
+        standard_rows.start(library, (x, moments, self.how, marks), (out,), args, width, structure)
         return out
 
     def backward(
@@ -64,9 +63,8 @@ class Standard(NamedTuple):
         """The gradient for `x`, laid out as that."""
         out = rows_like(library, at, tuple(x.shape[at._lead :]), dy.dtype, dy)
         width, structure = math.prod(x.shape[at._lead :]), at._structure
-        if width and structure.n:
-            args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
-            standard_back.start(library, (dy, x, moments, self.how, marks), (out,), args, width, structure)
+        args = (at._layout(), Scaling(int(self.others), int(self.scaled)))
+        standard_back.start(library, (dy, x, moments, self.how, marks), (out,), args, width, structure)
         return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, library_of, to_host
 from ..converters.convert import rows_of
-from ..errors import CHOICE, DTYPE, RANGE, SHAPE, quote
+from ..errors import DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import wants_grad
 from ..formats.overlapping import over_rows
@@ -18,6 +18,7 @@ from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand, operand_beside
 from .annotations import Batch, Value
 from .companions import check_same_lengths
+from .options import choice
 from .pick import pick, pullback_of
 from .search import searchsorted
 
@@ -96,8 +97,7 @@ def window_by(
     """
     own, _, gradient = operand(x)
     times = _times(keys, own)
-    if not isinstance(closed, str) or closed not in _CLOSED:
-        raise CHOICE(f"closed must be one of {', '.join(map(repr, _CLOSED))}, not {quote(closed)}")
+    choice(closed, "closed", _CLOSED)
     reach = (
         _reach(before, "before", times, closed in ("both", "left")),
         _reach(after, "after", times, closed in ("both", "right")),

@@ -109,8 +109,7 @@ def _mean_of_largest(x: Batch, topks: Integers | int) -> Call[Reduced]:
             slopes = library.astype(rows, floats)
             lead = layout_for(shape, item, data.dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), data.dtype, data)
-            if width and n:
-                topk_back.start(library, (slopes, places), (dx,), (at, wanted, kept), width, r._structure)
+            topk_back.start(library, (slopes, places), (dx,), (at, wanted, kept), width, r._structure)
             y: Encoding = shape._with_data(library.astype(dx, name))
             return y
 

@@ -58,8 +58,7 @@ def windows_added(dy: Encoding, before: int, after: int, item: Shape) -> Any:
     name = library.dtype_name(z.dtype)
     data = library.astype(z.data, sums_in(name))
     out = rows_like(library, z, item, data.dtype, data)
-    if width and z._structure.n:
-        window_back.start(library, (data,), (out,), (z._layout(), before, after), width, z._structure)
+    window_back.start(library, (data,), (out,), (z._layout(), before, after), width, z._structure)
     return dy._with_data(library.astype(out, name))
 
 

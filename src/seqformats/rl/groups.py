@@ -187,8 +187,7 @@ def sums_beside(library: Library, x: Array, at: Encoding, marks: Array) -> Array
     """``(n, 3)`` of float64: how many numbers of each sequence count, their sum, and that of their squares."""
     structure = at._structure
     out = library.empty((structure.n, 3), library.dtype("float64"), x)
-    if structure.n:
-        marked_sums.start(library, (x, marks), (out,), (at._layout(),), 1, structure)
+    marked_sums.start(library, (x, marks), (out,), (at._layout(),), 1, structure)
     return out
 
 

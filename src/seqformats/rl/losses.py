@@ -59,19 +59,17 @@ class _Policy(NamedTuple):
         """Data of the ratios or losses, and of their slopes."""
         structure = self.at._structure
         out, slopes = two_like(library, self.at, self.kind, logp)
-        if structure.n:
-            given = logp, self.old, self.advantages, self.how, self.marks
-            args = self.at._layout(), int(self.by_row), int(self.mean)
-            policy_rows.start(library, given, (out, slopes), args, 1, structure)
+        given = logp, self.old, self.advantages, self.how, self.marks
+        args = self.at._layout(), int(self.by_row), int(self.mean)
+        policy_rows.start(library, given, (out, slopes), args, 1, structure)
         return out, slopes
 
     def pull(self, library: Library, dy: Array, slopes: Array, marks: Array) -> Array:
         """The gradient for the log-probabilities."""
         structure = self.at._structure
         out = rows_like(library, self.at, (), library.dtype(self.kind), dy)
-        if structure.n:
-            args = self.at._layout(), int(self.mean)
-            policy_back.start(library, (dy, slopes, NOTHING, marks), (out,), args, 1, structure)
+        args = self.at._layout(), int(self.mean)
+        policy_back.start(library, (dy, slopes, NOTHING, marks), (out,), args, 1, structure)
         return out
 
     def rule(self, z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
@@ -394,9 +392,8 @@ def mean_loss(
 
         def transpose(dy: Array) -> Encoding:
             made = rows_like(library, at, (), library.dtype(kind), dy)
-            if structure.n:
-                slope = library.astype(dy, "float64").reshape(1)
-                mark_spread.start(library, (weights, slope, fixed), (made,), (at._layout(),), 1, structure)
+            slope = library.astype(dy, "float64").reshape(1)
+            mark_spread.start(library, (weights, slope, fixed), (made,), (at._layout(),), 1, structure)
             return shape._with_data(library.astype(made, given))
 
         return y, lambda dy: linear(transpose, forward, dy)

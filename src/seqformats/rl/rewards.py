@@ -45,9 +45,8 @@ class Rewards(NamedTuple):
         """Data of the rewards, in the dtype of the kernel."""
         structure = self.at._structure
         out = rows_like(library, self.at, (), library.dtype(self.kind), outcome)
-        if structure.n:
-            given = (library.astype(outcome, self.kind), kl, self.scale, self.marks)
-            reward_rows.start(library, given, (out,), (self.at._layout(),), 1, structure)
+        given = (library.astype(outcome, self.kind), kl, self.scale, self.marks)
+        reward_rows.start(library, given, (out,), (self.at._layout(),), 1, structure)
         return out
 
     def backward(self, library: Library, dy: Array, asked: bool) -> tuple[Array, Array]:
@@ -55,9 +54,8 @@ class Rewards(NamedTuple):
         structure, dtype = self.at._structure, library.dtype(self.kind)
         doutcome = library.empty((structure.n,), dtype, dy)
         dkl = rows_like(library, self.at, (), dtype, dy) if asked else library.empty((0,), dtype, dy)
-        if structure.n:
-            given = (dy, self.scale, self.marks)
-            reward_back.start(library, given, (doutcome, dkl), (self.at._layout(),), 1, structure)
+        given = (dy, self.scale, self.marks)
+        reward_back.start(library, given, (doutcome, dkl), (self.at._layout(),), 1, structure)
         return doutcome, dkl
 
 

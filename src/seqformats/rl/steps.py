@@ -76,11 +76,10 @@ class Episodes(NamedTuple):
         else:
             advantages, sums = rows_like(library, self.at, (), dtype, rewards), library.empty((0,), dtype, rewards)
             made = [advantages]
-        if structure.n:
-            others = [self.none() if x is None else x for x in (values, after)]
-            given = (rewards, others[0], self.gamma, self.lam, self.marks, self.ends, others[1])
-            args = (self.at._layout(), int(self.by_row))
-            advantage_rows.start(library, given, (advantages, sums), args, 1, structure)
+        others = [self.none() if x is None else x for x in (values, after)]
+        given = (rewards, others[0], self.gamma, self.lam, self.marks, self.ends, others[1])
+        args = (self.at._layout(), int(self.by_row))
+        advantage_rows.start(library, given, (advantages, sums), args, 1, structure)
         return made
 
     def backward(self, library: Library, slopes: list[Array], after: Array | None) -> list[Array]:
@@ -93,11 +92,10 @@ class Episodes(NamedTuple):
             drewards = rows_like(library, self.at, (), dtype, slopes[0])
         if after is not None:
             dafter = library.zeros(tuple(after.shape), dtype, slopes[0])
-        if structure.n:
-            second = slopes[1] if len(slopes) > 1 else self.none()
-            given = (slopes[0], second, self.gamma, self.lam, self.marks, self.ends)
-            args = (self.at._layout(), int(self.by_row))
-            advantage_back.start(library, given, (drewards, dvalues, dafter), args, 1, structure)
+        second = slopes[1] if len(slopes) > 1 else self.none()
+        given = (slopes[0], second, self.gamma, self.lam, self.marks, self.ends)
+        args = (self.at._layout(), int(self.by_row))
+        advantage_back.start(library, given, (drewards, dvalues, dafter), args, 1, structure)
         return [drewards, *([dvalues] if len(slopes) > 1 else []), *([] if after is None else [dafter])]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import NUMPY, Array
 from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, import_extra, quote
 from ..formats import Masked
-from ..formats.structure import Structure, whole
+from ..formats.structure import Structure, flag, whole
 from ..launch.kernel import kernel
 from ..limits import allocate
 from ..operations.annotations import Counts, Lengths
@@ -196,8 +196,7 @@ def flex_mask(
     """
     torch = import_extra("torch", "torch")
     flex = import_extra("torch.nn.attention.flex_attention", "torch")
-    if not isinstance(causal, (bool, np.bool_)):
-        raise KIND(f"causal must be True or False, not {quote(causal)}")
+    flag(causal, "causal")
     structure, like = read_structure(x)
     rows = structure.rows
     if not 0 < rows < 2**31:

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import hints, registry
 from ..arrays import adopt, has_items, is_array, library_of
 from ..converters.convert import as_own, at_once, convert, relaid, resize, without_padding
@@ -18,7 +16,7 @@ from ..formats.annotations import Operands, Shaped
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import leaves, rebuild, without_data
 from ..formats.pairs import count, is_encoding
-from ..formats.structure import same_numbers
+from ..formats.structure import flag, same_numbers
 from ..formats.trees import Options, entries, is_tree
 from ..gradients.cotangent import cotangent, in_dtype
 
@@ -66,7 +64,7 @@ class Wrapper:
         self.level = options.get("level", -1)
         self.dtype = options.get("dtype")
         self.like = None if like is None else List((), like)._sample()
-        self.backprop = is_asked(backprop)
+        self.backprop = flag(backprop, "backprop")
         self.rows = rows  # does the function see the bare rows?
 
     def wrap(self, fn: Function) -> Function:
@@ -302,13 +300,6 @@ class Wrapper:
 def read_if_column(x: object) -> Any:
     """A column as an encoding; everything else unchanged."""
     return read_column(x) if is_column(x) else x
-
-
-def is_asked(backprop: object) -> bool:
-    """An option that is True or False."""
-    if not isinstance(backprop, (bool, np.bool_)):
-        raise KIND(f"backprop must be True or False, not {quote(backprop)}")
-    return bool(backprop)
 
 
 def tree_place(args: Arguments, found: Lists) -> int | None:
