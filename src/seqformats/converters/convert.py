@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 import numpy as np
 
 from .. import core, hints, registry
-from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
+from ..arrays import Array, frozen, is_array, library_of, with_autograd
 from ..errors import BATCH, COUNTS, KIND, quote
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data, Given
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
 from ..formats.leaves import connect, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
+from ..formats.pairs import is_encoding
 from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
@@ -34,13 +35,16 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Encoding)
 
 
-def as_own(x: object) -> Encoding:
+def as_own(x: object, what: str = "no encoding") -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
     given: Any = as_encoding(x)
+    if issubclass(type(given), Encoding):
+        return cast(Encoding, given)
     if is_tree(given):
         raise no_encoding(given, "no single batch")
-    own: Encoding = given if issubclass(type(given), Encoding) else convert(given, _own_kind(given))
-    return own
+    if not is_encoding(given):
+        raise no_encoding(given, what)
+    return convert(given, _own_kind(given))
 
 
 def in_pieces(x: Encoding) -> Encoding:
@@ -232,8 +236,11 @@ def _listed(x: Sequence[Any], To: type, copy: bool, options: Options) -> Any:
         return _along_route(x, list, To, copy, options)  # an empty list has no sequences, on whatever level
     if To is list and not options:
         return copy_encoding(x) if copy else x
-    wanted = {name: options.pop(name) for name in ("library", "dtype") if name in options}
-    return convert(_list_in(list_of(tuple(x)), **wanted), To, copy=copy, **options)
+    library, dtype = options.pop("library", None), options.pop("dtype", None)
+    listed: Encoding = list_of(tuple(x))
+    if library is not None or dtype is not None:  # in one array, which is cast at once
+        listed = bring(convert(listed, Ragged), library, dtype)
+    return convert(listed, To, copy=copy, **options)
 
 
 def at_once(x: object, To: type) -> Any:
@@ -283,11 +290,6 @@ def converted_rows(tree: Tree, k: int, options: Options, copy: bool) -> Array:
     if k in tree.read:
         return cast(Array, bring(rows, options.get("library"), options.get("dtype")))
     return cast(Array, copy_encoding(rows)) if copy else rows
-
-
-def _list_in(x: List, library: object = None, dtype: DType = None) -> Encoding:
-    """A list of arrays in another library and dtype: in one array, which is cast at once."""
-    return x if library is None and dtype is None else bring(convert(x, Ragged), library, dtype)
 
 
 def _of_column(x: Encoding, To: type, copy: bool, options: Options) -> Any:

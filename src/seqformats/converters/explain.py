@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import registry
 from ..errors import KIND, quote
 from ..formats import rows
-from ..formats.bare import is_column, is_list, read_column
+from ..formats.bare import is_list, read_column
 from ..formats.pairs import is_encoding
 from ..launch.kernel import check_device
 from .layouts import MOVES, steps_to_list
@@ -65,12 +65,11 @@ def _kind_of(given: object) -> type:
     """A type, or that of a batch; TypeError for anything else."""
     if isinstance(given, type):
         return given
-    if is_encoding(given):
-        return type(given)
     if is_list(given):
         return list
-    if is_column(given):
-        return type(read_column(given))
+    given = read_column(given)
+    if is_encoding(given):
+        return type(given)
     raise KIND(f"explain takes types such as Ragged, or batches, not {quote(given)}")
 
 

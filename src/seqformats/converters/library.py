@@ -9,7 +9,7 @@ from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
 from ..errors import DTYPE, EXACT, LOST
 from ..formats import Encoding
 from ..formats.annotations import Given
-from ..formats.bare import is_column, read_column
+from ..formats.bare import read_column
 from ..formats.leaves import leaves, rebuild
 
 Change = Callable[[Library, Array], Array]
@@ -17,8 +17,7 @@ Change = Callable[[Library, Array], Array]
 
 def change_arrays(x: Given, change: Change) -> Any:
     """A batch, or an array, with every array of its items changed."""
-    if is_column(x):
-        x = read_column(x)
+    x = read_column(x)
     if isinstance(x, Encoding):
         x._look()
         if not x._leaves():  # a list of no arrays, which says what they would be

@@ -9,7 +9,7 @@ from ..arrays import is_array
 from ..errors import BATCH, COUNTS, UNLIKE
 from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
 from ..formats.annotations import Given, Operands
-from ..formats.bare import as_encoding, is_column, is_list_of_arrays
+from ..formats.bare import as_encoding, is_list_of_arrays, read_column
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, columns_of, is_tree, map_columns, match_columns
 from .convert import as_own, convert, no_encoding, relaid, rows_of
@@ -69,8 +69,7 @@ def like_columns(y: Operands, x: Given) -> tuple[Tree, list[Any]]:
 
 def back_to(y: Operands, x: Given, level: int) -> Any:
     """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
-    if is_column(x):
-        x = as_encoding(x)
+    x = read_column(x)
     if isinstance(x, (list, tuple)):
         if isinstance(y, Encoding) and not y.keeps_levels and len(y) == len(x) and is_list_of_arrays(x):
             level_index(y, level)

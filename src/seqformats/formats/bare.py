@@ -28,7 +28,7 @@ def as_encoding(x: object) -> Any:
     """
     if is_list(x):
         return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
-    return read_column(x) if is_column(x) else x
+    return read_column(x)
 
 
 def is_list(x: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -63,16 +63,18 @@ def is_packed(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "batch_sizes") and hasattr(kind, "sorted_indices")
 
 
-def read_column(x: object) -> Encoding[Any]:
-    """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives, or the `Packed` of a PackedSequence."""
+def read_column(x: object) -> Any:
+    """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives, or the `Packed` of a PackedSequence.
+
+    What is no column comes back as it is.
+    """
+    if not is_column(x):
+        return x
     if is_packed(type(x)):
         return Packed.from_torch(x)  # type: ignore[arg-type]
-    own: Encoding[Any]
     if getattr(x, "is_nested", False):
-        own = registry.service("tensors").from_njt(x)
-    else:
-        own = registry.service("arrow").from_arrow(x)
-    return own
+        return registry.service("tensors").from_njt(x)
+    return registry.service("arrow").from_arrow(x)
 
 
 def is_list_of_arrays(x: Sequence[object]) -> bool:

@@ -10,7 +10,7 @@ from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
 from ..errors import BATCH, COUNTS, KIND
 from .annotations import Index, Shaped
-from .bare import as_encoding, is_column
+from .bare import as_encoding
 from .encoding import Encoding, no_state, open_kind
 from .index import place, places
 from .moving import Movable
@@ -51,16 +51,15 @@ class Pairs(Movable):
 
     def __post_init__(self) -> None:
         for name in ("one", "two"):
-            member = getattr(self, name)
-            if isinstance(member, (list, tuple)) or is_column(member):
-                object.__setattr__(self, name, as_encoding(member))
-            elif is_array(member):
+            member = as_encoding(getattr(self, name))
+            if is_array(member):
                 if not shape_of(member, name):
                     raise KIND(f"{name} must have an axis for the sequences, but is a single number")
                 if library_of_type(type(member)) is None:  # as one of a library that is known here
-                    object.__setattr__(self, name, adopt(member, name)[1])
+                    member = adopt(member, name)[1]
             elif not is_encoding(member):
                 raise BATCH(f"{name} must be an encoding or an array, not {type(member).__name__}")
+            object.__setattr__(self, name, member)
         one, two = (count(member) for member in (self.one, self.two))
         if one != two:
             raise COUNTS(f"one has {one} sequences, but two has {two}")

@@ -196,10 +196,6 @@ def _column(x: Given, path: Path) -> Any:
             return _numbers(x, kinds, path) if kinds and not any(map(_may_have_items, kinds)) else x
     elif is_encoding(x):
         return x
-    else:
-        own = as_encoding(x)
-        if own is not x:
-            return own
     hint = hints.for_batch(x) or "; a column is an encoding, lists, an array with one row per sequence, or None"
     raise BATCH(f"{name_of(path)} is no column, but {_a(type(x).__name__)}{hint}")
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from .. import registry
 from ..arrays import AUTOCAST, NUMPY, Array, adopt, is_array, library_of, with_autograd
-from ..converters.convert import as_own, convert, no_encoding
+from ..converters.convert import as_own, convert
 from ..converters.like import in_kind_of
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.annotations import Given, Operands
-from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
+from ..formats.bare import is_list, is_list_of_arrays
 from ..formats.leaves import autocast, calculate, cast_leaves, connect, settle, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.planned import by_plan, follow
@@ -70,15 +70,13 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if issubclass(type(x), Encoding):  # isinstance believes an object that says so itself
         return Operand(x)
-    if is_column(x):
-        return Operand(read_column(x))
-    if isinstance(x, (list, tuple)):
-        return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
-    if isinstance(x, Pairs) or not is_encoding(x):
-        raise (
-            BATCH(f"Pairs are no single batch; {what}") if isinstance(x, Pairs) else no_encoding(x, "no single batch")
-        )
-    own = as_own(x)
+    if isinstance(x, Pairs):
+        raise BATCH(f"Pairs are no single batch; {what}")
+    own = as_own(x, "no single batch")
+    if is_list(x):
+        return Operand(own, *(2 * (lambda y: in_kind_of(y, x),)))
+    if not is_encoding(x):  # a column
+        return Operand(own)
     kind: Any = type(x)
     is_own = type(own)
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))

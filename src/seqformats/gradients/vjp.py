@@ -19,11 +19,11 @@ from ..converters.convert import (
     restore,
 )
 from ..converters.layouts import MOVES, is_already
-from ..converters.like import convert_like, like_columns
+from ..converters.like import convert_like, in_kind_of, like_columns
 from ..errors import KIND, SLOPE
 from ..formats import Encoding, List, LoD, Pairs
 from ..formats.annotations import Given, Operands
-from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
+from ..formats.bare import as_encoding, is_list, is_list_of_arrays
 from ..formats.leaves import wants_grad, without_data
 from ..formats.structure import flag
 from ..formats.trees import check_batches, columns_of, is_tree
@@ -79,14 +79,11 @@ def wrap_bare(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     `asked` says in which dtype and library.
     """
-    if is_column(x):
-        return read_column(x), lambda dx: dx
-    if not isinstance(x, (list, tuple)):
-        return x, lambda dx: dx
+    if not is_list(x):
+        return as_encoding(x), lambda dx: dx
     kind = type(x)
-    if is_list_of_arrays(x) and (x or not asked):
-        return convert(x, List, **asked) if asked else List(tuple(x)), lambda dx: kind(dx.items)
-    return convert(x, LoD, **asked), lambda dx: kind(convert(dx, list))
+    y = convert(x, List if x and is_list_of_arrays(x) else LoD, **asked) if asked else as_encoding(x)
+    return y, lambda dx: kind(in_kind_of(dx, x))
 
 
 @registry.gradient(convert)
@@ -110,7 +107,9 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
         x, bare_again = wrap_bare(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
-        (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
+        (one, back_one), (two, back_two) = (
+            (part, lambda dy: dy) if is_array(part) else _convert((part, To), given_copy) for part in (x.one, x.two)
+        )
         return Pairs(one, two), lambda dy: _pair(dy, back_one, back_two)
     kind = registry.kind_of(x)
     if kind is None:
@@ -160,11 +159,6 @@ def _rows(x: Array, y: Array) -> tuple[Array, Pullback]:
     """Rows that stay as they are, and a gradient that does too."""
     like = without_data(x)
     return y, lambda dy: cotangent(dy, like)
-
-
-def _member(x: object, To: type, options: registry.Options) -> tuple[Any, Pullback]:
-    """One of a pair; an array stays as it is."""
-    return (x, lambda dy: dy) if is_array(x) else _convert((x, To), options)
 
 
 def _pair(dy: object, back_one: Pullback, back_two: Pullback) -> Pairs:

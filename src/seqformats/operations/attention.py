@@ -11,7 +11,7 @@ from ..converters.convert import as_own
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, quote
 from ..formats.annotations import Given
-from ..formats.bare import is_batch, is_column, read_column
+from ..formats.bare import is_batch, read_column
 from ..formats.leaves import calculate
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
@@ -68,8 +68,7 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None,
     if level is not INNERMOST and _has_levels(lengths, level):
         return at_level(mask, level, lengths, width=width, side=side)
     library: Library
-    if is_column(lengths):
-        lengths = read_column(lengths)
+    lengths = read_column(lengths)
     if is_array(lengths):
         library, like = adopt(lengths, "lengths")
         lead = tuple(like.shape)

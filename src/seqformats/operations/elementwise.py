@@ -21,7 +21,7 @@ from ..converters.convert import as_own, convert, relaid, rows_of
 from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, quote
 from ..formats import Encoding, Ragged
 from ..formats.arithmetic import NUMBERS, fail
-from ..formats.bare import is_column, read_column
+from ..formats.bare import read_column
 from ..formats.encoding import abridge
 from ..formats.pairs import Pairs, is_encoding, is_own
 from ..later import import_now
@@ -69,9 +69,8 @@ def operand_of(x: object) -> Operand:
     """Return an operand beside a batch; TypeError where it is neither a number nor an array nor a batch."""
     if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)):
         return x
-    if is_column(x):  # nested tensors among them, which are arrays as well
-        return read_column(x)
-    if is_array(x):
+    x = read_column(x)  # nested tensors among them, which are arrays as well
+    if is_own(x) or is_array(x):
         return x
     if is_encoding(x) and not isinstance(x, Pairs):
         return as_own(x)

@@ -17,7 +17,7 @@ from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
 from ..gradients.cotangent import cotangent, in_dtype
 from ..limits import OBJECT, check_finite, check_room
-from .wrapper import Function, read_if_column, without_items
+from .wrapper import Function, read_column, without_items
 
 
 def flattening(fn: Function, backprop: bool) -> Function:
@@ -25,7 +25,7 @@ def flattening(fn: Function, backprop: bool) -> Function:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(map(read_if_column, args))
+        args = tuple(map(read_column, args))
         at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
         if at is None:
             given = ", ".join(registry.label(type(x)) for x in args) or "nothing"

@@ -96,8 +96,8 @@ class Wrapper:
             if batch is not None:
                 return self.call_list(fn, given, batch)
         if any(map(is_column, (*args, *kwargs.values()))):
-            args = tuple(map(read_if_column, args))
-            kwargs = {name: read_if_column(x) for name, x in kwargs.items()}
+            args = tuple(map(read_column, args))
+            kwargs = {name: read_column(x) for name, x in kwargs.items()}
         found = batches_in(args, kwargs)
         place = tree_place(args, found)
         if place is not None:
@@ -210,13 +210,10 @@ class Wrapper:
     def encoded(self, y: object, argument: Argument) -> Any:
         """Read what the function returned as an encoding with as many sequences as it saw."""
         batch = argument.batch
-        if is_column(y):
-            y = read_column(y)
-        elif is_array(y):
+        y = as_encoding(y) if isinstance(y, list) else read_column(y)
+        if is_array(y):
             return self.over(y, batch)
-        elif isinstance(y, list):
-            y = as_encoding(y)
-        elif not is_encoding(y):
+        if not is_encoding(y):
             raise RETURNED(
                 f"{self.name}: the function must return an encoding or an array, not "
                 f"{registry.label(type(y))}{hints.for_batch(y)}"
@@ -295,11 +292,6 @@ class Wrapper:
         if isinstance(dy, Encoding) and dy.keeps_levels:
             dy = convert(dy, Ragged, level=level)
         return convert_like(dy, inner)
-
-
-def read_if_column(x: object) -> Any:
-    """A column as an encoding; everything else unchanged."""
-    return read_column(x) if is_column(x) else x
 
 
 def tree_place(args: Arguments, found: Lists) -> int | None:
