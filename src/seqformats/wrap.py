@@ -22,32 +22,18 @@ from .wrapping.wrapper import Function
 # --- what a type checker sees, see wrapping/annotations.py -----------------------------------------------------------
 
 
-def _seen_as(_: type[X]) -> Callable[[Function], Wrapping[X]]:
-    """Say how the functions of a wrapper see a batch."""
-
-    def same(wrapper: Any) -> Wrapping[X]:
-        seen: Wrapping[X] = wrapper
-        return seen
-
-    return same
+def _same(wrapper: Any) -> Any:
+    """Return a wrapper, to which the names below give a type."""
+    return wrapper
 
 
-def _seen_as_rows(wrapper: Any) -> WrappingRows:
-    """Give a wrapper the type of one for arrays."""
-    seen: WrappingRows = wrapper
-    return seen
-
-
-def _seen_padded(wrapper: Any) -> WrappingPadded:
-    """Give a wrapper the type of one for `Padded`, with its options."""
-    seen: WrappingPadded = wrapper
-    return seen
-
-
-def _seen_masked(wrapper: Any) -> WrappingMasked:
-    """Give a wrapper the type of one for `Masked`."""
-    seen: WrappingMasked = wrapper
-    return seen
+_lists: Callable[[Function], Wrapping[List]] = _same
+_ragged: Callable[[Function], Wrapping[Ragged]] = _same
+_packed: Callable[[Function], Wrapping[Packed]] = _same
+_lods: Callable[[Function], Wrapping[LoD]] = _same
+_padded: Callable[[Function], WrappingPadded] = _same
+_masked: Callable[[Function], WrappingMasked] = _same
+_rows: Callable[[Function], WrappingRows] = _same
 
 
 # --- the wrappers ----------------------------------------------------------------------------------------------------
@@ -58,7 +44,7 @@ def _make_wrapper(name: str, To: type[Encoding], fn: Function | None, options: d
     return wrapper.wrap if fn is None else wrapper.wrap(fn)
 
 
-@_seen_as(List)
+@_lists
 def with_list(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any) -> Any:
     """Wrap `fn`, which takes a `List` and returns one or a list of arrays, so that any encoding can be given.
 
@@ -79,7 +65,7 @@ def with_list(fn: Function | None = None, *, backprop: bool = False, like: Shape
     return _make_wrapper("with_list", List, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as(Ragged)
+@_ragged
 def with_ragged(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
@@ -102,7 +88,7 @@ def with_ragged(
     return _make_wrapper("with_ragged", Ragged, fn, options, backprop=backprop, like=like)
 
 
-@_seen_padded
+@_padded
 def with_padded(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
@@ -157,7 +143,7 @@ def with_padded(
     return _make_wrapper("with_padded", Padded, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as(Packed)
+@_packed
 def with_packed(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
@@ -179,7 +165,7 @@ def with_packed(
     return _make_wrapper("with_packed", Packed, fn, options, backprop=backprop, like=like)
 
 
-@_seen_masked
+@_masked
 def with_masked(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
@@ -212,7 +198,7 @@ def with_masked(
     return _make_wrapper("with_masked", Masked, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as(LoD)
+@_lods
 def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any) -> Any:
     """Wrap `fn`, which takes a `LoD` with all levels of the argument, so that it can be called with any encoding.
 
@@ -232,7 +218,7 @@ def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped
     return _make_wrapper("with_lod", LoD, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as_rows
+@_rows
 def with_array(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None) -> Any:
     """Wrap `fn`, which takes the rows alone and returns as many, so that it can be called with any encoding.
 

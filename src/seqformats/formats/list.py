@@ -185,7 +185,7 @@ def _check_items(items: Sequence[object], like: Array | None) -> tuple[tuple[Arr
     """The items as C-contiguous arrays of one library, device, dtype and item shape, and their lengths."""
     items = tuple(items)
     scanned = scan(items)
-    if scanned is not None and (like is None or _matches(items[0], like)):
+    if scanned is not None and (like is None or matches(items[0], like)):
         plain: Any = items
         return plain, scanned[0]
     out: list[Array] = []
@@ -207,5 +207,6 @@ def _check_items(items: Sequence[object], like: Array | None) -> tuple[tuple[Arr
     return tuple(out), np.array([array.shape[0] for array in out], np.int64)
 
 
-def _matches(item: Any, like: Array) -> bool:
-    return type(item) is type(like) and item.dtype == like.dtype and item.shape[1:] == like.shape[1:]
+def matches(item: Any, like: Any) -> bool:
+    """Tell whether two arrays are of one type, dtype and item shape, as the arrays of a list are."""
+    return bool(type(item) is type(like) and item.dtype == like.dtype and item.shape[1:] == like.shape[1:])

@@ -330,13 +330,8 @@ def gather_rows(library: Library, data: Array, item: Shape, chosen: Structure, s
     source = library, data, Layout(starts, cum, cum, -1, 0, 1, 0), chosen, data, item, None
     if planning and starts.size <= MOST_PLACES and library.kind(data) == "cuda":
         key = starts.tobytes(), data.shape, data.dtype, data.__class__
-        return Ragged._freeze(by_plan_of(chosen, (data,), key, _gathered, source), chosen)
+        return Ragged._freeze(by_plan_of(chosen, (data,), key, lambda: lay_out(source, Ragged).data), chosen)
     return lay_out(source, Ragged)
-
-
-def _gathered(source: tuple[Any, ...]) -> Array:
-    data: Array = lay_out(source, Ragged).data
-    return data
 
 
 def picked(x: Any, where: Array) -> tuple[Structure, Array]:

@@ -15,6 +15,7 @@ import numpy as np
 from ..arrays import Shape
 from ..errors import COUNTS
 from .encoding import Encoding
+from .list import matches
 from .structure import same_levels
 
 
@@ -58,7 +59,9 @@ class Skeleton:
             raise COUNTS(f"{type(like).__name__} has {len(whole)} arrays here, but there are {len(leaves)}")
         if not leaves:
             return like
-        if all(_fits(leaf, lead.shape) for leaf, lead in zip(leaves, whole, strict=True)) and _alike(leaves):
+        if all(_fits(leaf, lead.shape) for leaf, lead in zip(leaves, whole, strict=True)) and all(
+            matches(leaf, leaves[0]) for leaf in leaves
+        ):
             return like._with(leaves)
         held = like._with(whole)
         held._set(**({"data": leaves[0]} if like._in_one_array else {"items": tuple(leaves)}))
@@ -135,12 +138,3 @@ def _fits(leaf: object, lead: Shape) -> bool:
     if shape is None or not hasattr(leaf, "dtype"):
         return False
     return len(shape) >= len(lead) and tuple(shape[: len(lead)]) == lead
-
-
-def _alike(leaves: Sequence[Any]) -> bool:
-    """Tell whether all have one type, dtype and item shape, as the arrays of a list have."""
-    first = leaves[0]
-    return all(
-        type(leaf) is type(first) and leaf.dtype == first.dtype and leaf.shape[1:] == first.shape[1:]
-        for leaf in leaves[1:]
-    )

@@ -193,15 +193,15 @@ def _column(x: Given, path: Path) -> Any:
     if isinstance(x, (list, tuple)):
         if type(x) in (list, tuple) or not hints.for_batch(x):
             kinds = set(map(type, x))
-            return _numbers(x, kinds, path) if kinds and not any(map(_may_have_items, kinds)) else x
+            return (
+                _numbers(x, kinds, path)
+                if kinds and not any(issubclass(kind, (list, tuple)) or is_array_type(kind) for kind in kinds)
+                else x
+            )
     elif is_encoding(x):
         return x
     hint = hints.for_batch(x) or "; a column is an encoding, lists, an array with one row per sequence, or None"
     raise BATCH(f"{name_of(path)} is no column, but {_a(type(x).__name__)}{hint}")
-
-
-def _may_have_items(kind: type) -> bool:
-    return issubclass(kind, (list, tuple)) or is_array_type(kind)
 
 
 def _numbers(x: Sequence[Any], kinds: set[type], path: Path) -> Any:

@@ -134,7 +134,10 @@ def operation(function: Function = None, transpose: Function = None, *, inputs: 
             if count > 1:
                 have = f"{count} arguments of {name} alone have gradients"
             raise NO_GRADIENT(f"the first {have}; give the others detached")
-        batches = [rows_or_batch(args[0]), *map(_batch_or_array, args[1:count])]
+        batches = [
+            rows_or_batch(args[0]),
+            *[Operand(adopt(x, "an input")[1]) if is_array(x) else operand(x) for x in args[1:count]],
+        ]
         owns = tuple([batch.own for batch in batches])
         likes = [without_data(own) for own in owns]
         if transpose is None:
@@ -152,11 +155,6 @@ def operation(function: Function = None, transpose: Function = None, *, inputs: 
 
     name = getattr(function, "__name__", None) or quote(function)
     return inner.operation(functools.wraps(function)(prepare))
-
-
-def _batch_or_array(x: object) -> Operand:
-    """An input after the first one: a batch, or an array of any shape."""
-    return Operand(adopt(x, "an input")[1]) if is_array(x) else operand(x)
 
 
 def _has_like(function: Callable[..., Any]) -> bool:

@@ -206,7 +206,11 @@ class AttentionCall:
             here = library is NUMPY or library.kind(sample) == "cpu"
             costs = (structure.lengths + 1.0) * (keys.lengths + 1.0) * self.heads * 3
             by_group = self.choices.form == TABLE
-            begins = (self.group_shares(costs) if by_group else _shares(costs)) if here else _NOTHING
+            begins = (
+                _shares(np.full(self.groups, costs.sum() / max(self.groups, 1)) if by_group else costs)
+                if here
+                else _NOTHING
+            )
             high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
             room = 4 * LANES + 2 * KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
             terms, more = self.terms(library, extras)
@@ -255,10 +259,6 @@ class AttentionCall:
         queries = np.minimum(structure.lengths[sequences] - begins, QUERIES)
         jobs = np.stack([sequences, begins], 1).reshape(-1)
         return frozen(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
-
-    def group_shares(self, costs: Array) -> Array:
-        """Divide the groups over units of work."""
-        return _shares(np.full(self.groups, costs.sum() / max(self.groups, 1)))
 
     def places(self, batches: tuple[Encoding, Encoding, Encoding]) -> AttentionPlaces:
         """Three layouts, and the unit of each sequence in each of them."""

@@ -14,7 +14,7 @@ from .annotations import Batch, Empty, Reduced
 from .ordering import in_order, wants_order
 from .over import Calculation, allocate_workspace
 from .reduction import ONE, ZERO, Reduction
-from .spread import extreme_pullback
+from .spread import as_places, extreme_pullback
 
 
 def _count(made: str) -> Callable[[str], Dtypes]:
@@ -33,11 +33,6 @@ ANY = Reduction("any", Calculation("count_rows", _count("bool"), 1))
 ALL = Reduction("all", Calculation("count_rows", _count("bool"), 2), default=ONE)
 
 
-def _different(name: str) -> Dtypes:
-    """Find the dtype for comparing items, which have an order."""
-    return Dtypes(same(name).taken, "int64", "int64")
-
-
 class Alike(Calculation):
     """A `Calculation` of `alike_rows`, which takes columns in order, or puts them in order itself."""
 
@@ -54,7 +49,7 @@ class Alike(Calculation):
         self.kernel.start(library, (data,), (out, items), args, width, structure)
 
 
-NUNIQUE = Reduction("nunique", Alike("alike_rows", _different, 0))
+NUNIQUE = Reduction("nunique", Alike("alike_rows", as_places, 0))
 MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a mode")
 
 

@@ -148,19 +148,16 @@ def _limit_lengths(value: Counts, n: int) -> int | Array:
 
 
 def _truncations(x: Encoding, most: Counts, side: str) -> tuple[Parts]:
-    one_of(side, "side", SIDES)
-    return (_shorten(x, _limit_lengths(most, x._structure.n), side),)
-
-
-def _shorten(x: Encoding, most: int | Array, side: str) -> Parts:
     """Take at most so many items of every sequence, the others cut off on this side."""
-    if side == "right":
-        return _parts(x, None, most)
-    if side == "left":  # the last 0 items are no slice from -0 on
-        start = np.where(most == 0, MOST, -most) if isinstance(most, np.ndarray) else -most if most else MOST
-        return _parts(x, start, None)
+    one_of(side, "side", SIDES)
     structure = x._structure
-    return _without_middle(structure, Structure.of_lengths(np.minimum(structure.lengths, most)))
+    limit = _limit_lengths(most, structure.n)
+    if side == "right":
+        return (_parts(x, None, limit),)
+    if side == "left":  # the last 0 items are no slice from -0 on
+        start = np.where(limit == 0, MOST, -limit) if isinstance(limit, np.ndarray) else -limit if limit else MOST
+        return (_parts(x, start, None),)
+    return (_without_middle(structure, Structure.of_lengths(np.minimum(structure.lengths, limit))),)
 
 
 def _without_middle(structure: Structure, kept: Structure) -> Runs:

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, frozen, library_of
-from ..converters.convert import convert
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
-from ..formats import Encoding, Ragged, is_own
+from ..formats import Encoding, is_own
 from ..formats.structure import same_levels
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
@@ -20,7 +19,7 @@ from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
 from .choices import Strips
-from .over import name_of, scratch, settle
+from .over import in_blocks, name_of, scratch, settle
 from .reduction import operand_of_reduction, over_levels
 from .texts import in_numbers
 
@@ -161,7 +160,7 @@ class Pair(NamedTuple):
 def pair_of(x: Encoding, y: Encoding, given: tuple[object, object], names: Sequence[str]) -> Pair:
     """Two batches, which are called so in errors and came from `given`, as kernels compare them."""
     _check(x, y, names)
-    one, two = _in_blocks(x), _in_blocks(y)
+    one, two = in_blocks(x), in_blocks(y)
     library = one._look()
     if two._look() is not library or (library is not NUMPY and one.device != two.device):
         places = [
@@ -216,11 +215,6 @@ def _prepare(x: Encoding, y: Encoding, given: tuple[object, object], called: Seq
     width = "int64" if "uint64" in casts else taken
     plan = _Tokens(one, two, least, variant_of(width, width, "int64", "int64"))
     return remember(_plans, (type(x.data), x._dtype, y._dtype), plan) if remembered else plan
-
-
-def _in_blocks(x: Encoding) -> Encoding:
-    """Every sequence in one piece of one array."""
-    return x if x._in_one_array and not x._by_steps else convert(x, Ragged)
 
 
 def _as_integers(library: Library, items: Array, name: str) -> Array:

@@ -326,7 +326,9 @@ def _joining(name: str, parts: Sequence[Any], in_turns: bool) -> Call[Any]:
     """A call that makes one batch of parts."""
     if not isinstance(parts, (list, tuple)):
         raise KIND(f"{name} takes a list of batches, not {type(parts).__name__}")
-    are_batches = [isinstance(part, Encoding) or in_turns or not _may_be_item(part) for part in parts]
+    are_batches = [
+        isinstance(part, Encoding) or in_turns or not (isinstance(part, _SCALARS) or is_array(part)) for part in parts
+    ]
     found = iter(operands_of(*[part for part, is_one in zip(parts, are_batches, strict=True) if is_one]))
     batches = [next(found) if is_one else None for is_one in are_batches]
     operands = checked_parts(name, batches, parts)
@@ -341,10 +343,6 @@ def _joining(name: str, parts: Sequence[Any], in_turns: bool) -> Call[Any]:
 
 
 _SCALARS = (int, float, complex, str, bytes, np.generic)
-
-
-def _may_be_item(part: object) -> bool:
-    return isinstance(part, _SCALARS) or is_array(part)
 
 
 def checked_parts(name: str, batches: Sequence[Operand | None], parts: Sequence[Any]) -> list[Operand]:

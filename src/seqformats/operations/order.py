@@ -95,11 +95,7 @@ def _sort_rule(x: Encoding, falling: bool) -> tuple[Encoding, Pullback]:
     return in_kind_of(values, x._structure, x), back
 
 
-def _falling(_: Encoding, descending: object) -> tuple[bool]:
-    return (flag(descending, "descending"),)
-
-
-SORT = Operation(_sort, _sort_rule, check=_falling, planned=True)
+SORT = Operation(_sort, _sort_rule, check=lambda _, descending: (flag(descending, "descending"),), planned=True)
 
 
 def _sorted_by(x: object, keys: Batch, falling: bool) -> Call[Any]:

@@ -253,6 +253,11 @@ def in_one_array(x: Encoding) -> Encoding:
     return x
 
 
+def in_blocks(x: Encoding) -> Encoding:
+    """`in_one_array`, with every sequence in one piece."""
+    return in_one_array(convert(x, Ragged) if x._by_steps else x)
+
+
 def layout_for(shape: Encoding, item: Shape, dtype: DType) -> Encoding:
     """Return the batch whose layout a result like `shape` gets: itself, or, of a `List`, a `Ragged` of its sequences.
 

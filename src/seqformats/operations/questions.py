@@ -149,8 +149,6 @@ def _equal_trees(a: Given, b: Given, equal_nan: bool) -> bool:
     one, two = (dict(zip(tree.paths, tree.columns, strict=True)) for tree in map(columns_of, (a, b)))
     if one.keys() != two.keys():
         return False
-    return all(_equal_columns(x, two[path], equal_nan) for path, x in one.items())
-
-
-def _equal_columns(x: Given, y: Given, equal_nan: bool) -> bool:
-    return x is y if x is None or y is None else equal(x, y, equal_nan)
+    return all(
+        x is two[path] if x is None or two[path] is None else equal(x, two[path], equal_nan) for path, x in one.items()
+    )

@@ -232,7 +232,10 @@ def fitting_value(empty: object, name: str) -> object:
     else:
         value = empty.item() if isinstance(empty, np.generic) else empty
         fits = _fits(value, name)
-        if fits and (SUMS_IN.get(name) in ("int64", "uint64") or not _is_number(name)):
+        if fits and (
+            SUMS_IN.get(name) in ("int64", "uint64")
+            or not (name in _LARGEST or name in SUMS_IN or name.startswith("complex"))
+        ):
             value = int(value)  # so that neither False nor -0.0 is written out as text
     if not fits:
         raise EXACT(f"empty={quote(empty)} does not fit {name}, the dtype of the result")
@@ -251,10 +254,6 @@ def _fits(value: float | complex, name: str) -> bool:
     if name in _LARGEST:
         return not _LARGEST[name] < abs(value) < float("inf")
     return bool(value == 0)  # of other dtypes zero bytes are left
-
-
-def _is_number(name: str) -> bool:
-    return name in _LARGEST or name in SUMS_IN or name.startswith("complex")
 
 
 _LARGEST = {

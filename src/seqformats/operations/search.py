@@ -8,7 +8,6 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF
-from ..converters.convert import convert
 from ..errors import COUNTS, DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
@@ -23,7 +22,7 @@ from .companions import check_beside, in_kind
 from .filter import filter as keep_items
 from .options import choice
 from .order import sort, unique
-from .over import in_one_array, name_of, rows_like, settle
+from .over import in_blocks, in_one_array, name_of, rows_like, settle
 
 search_rows = kernel("search_rows")
 
@@ -329,8 +328,7 @@ def _flat_numbers(x: Encoding, what: str) -> Encoding:
     """Check that items are single numbers; they lie in blocks of one array."""
     if x.item_shape not in ((), (1,)):
         raise SHAPE(f"{what} must have one number per item, item shape () or (1,), but has {x.item_shape}")
-    found: Encoding = x if x._in_one_array and not x._by_steps else convert(x, Ragged)
-    return found
+    return in_blocks(x)
 
 
 def _of_all(given: object, asked: Operand, name: str) -> tuple[Operand, Layout]:

@@ -23,17 +23,10 @@ from ..gradients.operation import Call, Operation, Pullback, linear, operand, wi
 from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .companions import NO_MARKS, marks_beside
-from .over import Calculation, flat_layout, name_of
+from .over import Calculation, flat_layout, in_blocks, name_of
 from .pick import in_kind_of, pick, pullback_of
 
 diff_rows, last_places = kernel("diff_rows"), kernel("last_places")
-
-
-def _in_blocks(x: Encoding) -> Encoding:
-    """Lay every sequence out in one piece of one array."""
-    found: Encoding = x if x._in_one_array and not x._by_steps else convert(x, Ragged)
-    found._look()
-    return found
 
 
 # --- differences ------------------------------------------------------------------------------------------------------
@@ -67,7 +60,7 @@ def _diff(x: Encoding, n: int) -> Any:
     steps = _structures(x._structure, n)
     if len(steps) == 1:
         return x
-    z = _in_blocks(x)
+    z = in_blocks(x)
     for whole, kept in itertools.pairwise(steps):
         z = Ragged._freeze(_differ(z, kept, whole, kept, 0), kept)
     return in_kind_of(library_of(z.data).settle(z.data), steps[-1], x)
@@ -76,7 +69,7 @@ def _diff(x: Encoding, n: int) -> Any:
 def _diff_back(dy: Encoding, shape: Encoding, n: int) -> Any:
     """Give differences back to the items that they are of."""
     steps = _structures(shape._structure, n)[::-1]
-    z = _in_blocks(convert(dy, Ragged))
+    z = in_blocks(convert(dy, Ragged))
     for kept, whole in itertools.pairwise(steps):
         z = Ragged._freeze(_differ(z, whole, whole, kept, 1), whole)
     return restore(z, shape)
@@ -149,7 +142,7 @@ def diff(x: B, n: int = 1, *, level: int = INNERMOST) -> B:
 
 def _places(x: Encoding, marks: Array) -> Array:
     """Find the last valid number of each column, see the kernel; of marks where there are some."""
-    z = flat_layout(x._structure, (), x._dtype)._with_data(marks) if marks is not NO_MARKS else _in_blocks(x)
+    z = flat_layout(x._structure, (), x._dtype)._with_data(marks) if marks is not NO_MARKS else in_blocks(x)
     library, structure, width = library_of(z.data), x._structure, math.prod(z.item_shape)
     out = library.empty((structure.rows * width,), library.dtype("int64"), z.data)
     name = library.dtype_name(z._dtype if marks is NO_MARKS else marks.dtype)

@@ -7,7 +7,7 @@ import math
 from ..arrays import Array, library_of
 from ..formats import Encoding
 from ..gradients.levels import INNERMOST, at_level, by_level
-from ..gradients.operation import Operation, Pullback
+from ..gradients.operation import Operation
 from ..launch.kernel import kernel
 from .annotations import B
 from .options import check_places, key_of
@@ -34,11 +34,7 @@ def _shuffle(x: Encoding, seed: int) -> Encoding:
     return y
 
 
-def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
-    return pick_call(x, _places(x, seed), x._structure)(x, True)
-
-
-SHUFFLE = Operation(_shuffle, _shuffle_rule, by_column=True)
+SHUFFLE = Operation(_shuffle, lambda x, seed: pick_call(x, _places(x, seed), x._structure)(x, True), by_column=True)
 
 
 @by_level(keeps=True)

@@ -45,7 +45,7 @@ def flattening(fn: Function, backprop: bool) -> Function:
             flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
             if len(flat) != len(items):
                 raise SLOPE(f"the gradient has {len(flat)} items, but the result has {len(items)}")
-            if given is not None and not _same_nesting(given, shape):
+            if given is not None and (shape is None or [a[1:] for a in given] != [b[1:] for b in shape]):
                 raise SLOPE("the gradient has as many items as the result, but other lengths")
             dx = back(_check_count(inner_backprop(flat), len(items), "backprop"))
             return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
@@ -103,11 +103,6 @@ class _Shape(NamedTuple):
     kinds: list[type]  # of each list
     counts: list[int]  # of the lists within, or 0
     items: list[int]  # that it holds itself
-
-
-def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
-    """Tell whether these have the same lengths, whatever is a list and what a tuple."""
-    return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
 
 
 def _flatten(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:

@@ -204,8 +204,8 @@ class Wrapper:
             return self.restore(self.encoded(returned, argument), argument)
         if not returned:
             raise RETURNED(f"{self.name}: the function returned an empty tuple")
-        first, rest = self.back(_untuple(returned[0]), argument), returned[1:]
-        return rebuild_tuple(returned, (first, *rest))
+        first = list(returned[0]) if type(returned[0]) is tuple else returned[0]  # which can only be a batch
+        return rebuild_tuple(returned, (self.back(first, argument), *returned[1:]))
 
     def encoded(self, y: object, argument: Argument) -> Any:
         """Read what the function returned as an encoding with as many sequences as it saw."""
@@ -329,11 +329,6 @@ def same_columns(argument: Argument, first: object) -> Argument:
 def _count(x: object) -> int:
     """Sequences, of a LoD the innermost ones."""
     return x._structure.n if isinstance(x, Encoding) else count(x)
-
-
-def _untuple(y: object) -> object:
-    """A tuple inside a returned tuple can only be a batch."""
-    return list(y) if type(y) is tuple else y
 
 
 def rebuild_tuple(returned: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
