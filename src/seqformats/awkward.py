@@ -243,8 +243,7 @@ def _items(node: Content, fill: object) -> Array:
     if node.is_unknown:
         return np.empty(node.length)
     if node.is_numpy:
-        found: Array = np.asarray(node.data)
-        return found
+        return np.asarray(node.data)
     if node.is_option:
         return _fill_missing(_items(node.project(), fill), node.mask_as_bool(valid_when=True), fill)
     if node.is_indexed:

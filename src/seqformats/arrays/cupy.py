@@ -74,8 +74,7 @@ class CuPy(Library):
         return self.cupy.exp(x)
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        found: Callable[..., Any] | None = getattr(self.cupy, name, None)
-        return found
+        return getattr(self.cupy, name, None)
 
     def where(self, condition: CuPyArray, x: CuPyArray | float, y: CuPyArray | float) -> CuPyArray:
         return self.cupy.where(condition, x, y)

@@ -220,8 +220,7 @@ class Jax(Library):
     def _writable(self, x: JaxArray) -> Array:
         """An array from here that only we know yet, as one that can be written."""
         if not size_of(x.shape):
-            nothing: Array = np.empty(x.shape, x.dtype)
-            return nothing
+            return np.empty(x.shape, x.dtype)
         memory = self._memory(x)
         if memory is None:
             raise DEVICES("this array is memory of JAX, into which nobody may write")
@@ -322,8 +321,7 @@ class Jax(Library):
         return self._by(np.exp, self.numpy.exp, x)
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        found: Callable[..., Any] | None = getattr(self.numpy, name, None)
-        return found
+        return getattr(self.numpy, name, None)
 
     def where(self, condition: JaxArray, x: Operand, y: Operand) -> JaxArray:
         return self._by(np.where, self.numpy.where, condition, x, y)

@@ -51,8 +51,7 @@ def distinct(x: Array) -> Array:
     rising = np.sort(x)
     first = np.ones(rising.size, bool)
     np.not_equal(rising[1:], rising[:-1], out=first[1:])
-    chosen: Array = rising[first]
-    return chosen
+    return rising[first]
 
 
 def is_among(x: Array, those: Array) -> Array:
@@ -175,13 +174,13 @@ class NumPy(Library):
             end = begin + a * b
             np.matmul(x, y.swapaxes(0, 1), out=out[begin:end].reshape(a, b))
             begin = end
-        return out
+        made: Array = out
+        return made
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         out: Any = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         np.concatenate(arrays, out=out)  # which by itself would give native byte order
-        made: Array = out
-        return made
+        return out
 
     def stack(self, items: Sequence[object], like: Array) -> Array:
         return self.adopt(np.array(items), "the result")

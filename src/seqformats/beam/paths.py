@@ -125,8 +125,7 @@ class Paths:
         (steps, back), library = ways, like.library
         chosen = [library.take(like.array, back[:0], 0)]
         chosen += [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
-        array: Array = library.take(library.concatenate(chosen), back, 0)
-        return array
+        return library.take(library.concatenate(chosen), back, 0)
 
 
 def _by_step(rows: Array, trail: Trail) -> tuple[list[Array], Array]:

@@ -61,8 +61,7 @@ def lengths_in(path: str | Path, column: str | None = None) -> Array:
     structure = Structure.of_lengths(found)
     if not structure.n:
         raise EMPTY(f"{path} holds no sequence; one at least is needed")
-    lengths: Array = np.asarray(structure.lengths)
-    return lengths
+    return np.asarray(structure.lengths)
 
 
 def _choose_column(names: Sequence[str], column: str | None, path: Path) -> str:

@@ -93,8 +93,7 @@ def in_numpy(lengths: Array, width: int, seed: int) -> list[Contender]:
             if len(part):
                 powers = np.exp(part - part.max(0))
                 found.append(powers / powers.sum(0))
-        made: Array = np.concatenate(found) if found else rows
-        return made
+        return np.concatenate(found) if found else rows
 
     pairs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "list -> ragged": (

@@ -44,7 +44,8 @@ def as_own(x: object, what: str = "no encoding") -> Encoding:
         raise no_encoding(given, "no single batch")
     if not is_encoding(given):
         raise no_encoding(given, what)
-    return convert(given, _own_kind(given))
+    own: Encoding = convert(given, _own_kind(given))
+    return own
 
 
 def in_pieces(x: Encoding) -> Encoding:
@@ -63,8 +64,7 @@ def _own_kind(x: object) -> type[Encoding]:
         return Ragged if kind is None else LoD
     routes = [registry.find_route(kind, own, registry.device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
     shared = [route for route in routes if route is not None and route.shares]
-    nearest: type[Encoding] = min(shared, key=lambda route: len(route.steps)).target if shared else Ragged
-    return nearest
+    return min(shared, key=lambda route: len(route.steps)).target if shared else Ragged
 
 
 @overload
@@ -431,8 +431,7 @@ def rows_of(x: Encoding) -> Array:
     """The rows of an encoding, one sequence after the other, after a look at whether data is what was validated."""
     r: Encoding = x if x._flat else convert(x, Ragged)
     r._look()
-    data: Array = r._sample()
-    return data
+    return r._sample()
 
 
 def relaid(y: Encoding, x: E) -> E:

@@ -135,12 +135,12 @@ def ctc_loss(
 def _prepare(
     log_probs: Batch, labels: object, blank: object, normalised: object, reduction: object, zero_infinity: object
 ) -> Call[Array]:
-    choice(reduction, "reduction", _REDUCTIONS)
+    how = _REDUCTIONS[choice(reduction, "reduction", _REDUCTIONS)]
     found = operand(log_probs)
     frames = frames_of(found.own, blank)
     logits, zero = not flag(normalised, "normalised"), flag(zero_infinity, "zero_infinity")
     known = labels_of(labels, frames.structure.n, len(frames.levels))
-    loss = Loss.of(frames, known, logits, zero, reduction)
+    loss = Loss.of(frames, known, logits, zero, how)
     return Call(found.own, loss.rule, None, found.gradient, loss.second_order)
 
 
@@ -236,8 +236,7 @@ class Loss(NamedTuple):
         flat = dy.reshape(-1)
         if frames.on is NUMPY:
             return frames.library.to_numpy(flat).astype(np.float64)
-        wide: Array = frames.on.astype(flat, "float64")
-        return wide
+        return frames.on.astype(flat, "float64")
 
     def reduced(self, frames: Frames, losses: Array) -> Array:
         """The result, of the losses of all labels."""

@@ -298,8 +298,8 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         return ()
 
     def _layout(self) -> Layout:
-        """Layout of its rows in data."""
-        raise NotImplementedError
+        """Layout of its rows in data; here of sequences one after the other."""
+        return self._structure.flat
 
     def _look(self) -> Library:
         """Return the library of data; StructureError if the data was changed since it was validated."""
@@ -325,8 +325,8 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
 
     @classmethod
     def _output_spec(cls, structure: Structure, *form: Any) -> OutputSpec:
-        """Shape that its data needs for sequences of this structure."""
-        raise NotImplementedError
+        """Shape that its data needs for sequences of this structure; here of sequences one after the other."""
+        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _freeze(cls, data: Shaped, structure: Structure, *form: Any) -> Self:

@@ -93,8 +93,7 @@ class List(Encoding[Data]):
     def _sample(self) -> Array:
         items: Any = self.items
         like: Any = self.like
-        sample: Array = items[0] if items else _NO_ITEMS if like is None else like
-        return sample
+        return items[0] if items else _NO_ITEMS if like is None else like
 
     def _layout(self) -> Layout:
         """After a look at whether its arrays are still what was validated."""

@@ -13,13 +13,11 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, DType, adopt, frozen, is_array
 from ..errors import ARGUMENT, BEYOND, EMPTY, KIND, LEVEL, LEVELS, StructureError, quote
-from ..layout import Layout
 from ..limits import OBJECT, check_room
 from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, abridge, cut_range, no_state, open_kind, pick, with_axes
 from .ragged import ends_at, gather_rows
-from .rows import OutputSpec
 from .structure import MOST, Structure, integers, whole, with_views
 
 
@@ -172,7 +170,8 @@ class LoD(_Deep[Data]):
         (array([0, 2, 2, 3]), array([0, 2, 3, 4]))
         """
         x: LoD = registry.service("converters").from_nested(lists, dtype, levels)
-        return x
+        made: Self = x
+        return made
 
     @classmethod
     def from_absolute(cls, data: Shaped, lod: Sequence[Integers] | Shaped, empties: str = "raise") -> LoD:
@@ -285,15 +284,12 @@ class LoD(_Deep[Data]):
             raise LEVEL(f"level {k} has {n} sequences; there is no range {quote(start)} to {quote(stop)}")
         return self._sub(k, start, stop)
 
-    def _layout(self) -> Layout:
-        return self._structure.flat
-
     @classmethod
-    def _over(cls, data: Shaped, levels: tuple[Structure, ...]) -> Self:
-        """A `LoD` that needs no check."""
+    def _over(cls, data: Shaped, levels: tuple[Structure, ...], lod: tuple[Array, ...] | None = None) -> Self:
+        """A `LoD` that needs no check; `lod` is that of the levels, if there is one."""
         x: Any = _open()
         x.data = data
-        x.lod = tuple([level.offsets for level in levels])
+        x.lod = tuple([level.offsets for level in levels]) if lod is None else lod
         x._levels = levels
         x._structure = levels[-1]
         x._shape = data.shape
@@ -307,24 +303,11 @@ class LoD(_Deep[Data]):
         return (self._levels,)
 
     @classmethod
-    def _output_spec(cls, structure: Structure, levels: tuple[Structure, ...]) -> OutputSpec:
-        return (structure.rows,), structure.flat, None
-
-    @classmethod
     def _freeze(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:
         return cls._over(data, levels)
 
     def _with_data(self, data: Shaped) -> Self:
-        x: Any = _open()
-        x.data = data
-        x.lod = self._lod
-        x._levels = self._levels
-        x._structure = self._structure
-        x._shape = data.shape
-        x._dtype = data.dtype
-        x.__class__ = LoD
-        made: Self = x
-        return made
+        return self._over(data, self._levels, self._lod)
 
     def _sub(self, level: int, start: int, stop: int) -> Self:
         """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""

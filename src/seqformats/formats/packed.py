@@ -12,7 +12,7 @@ from ..errors import EMPTY, KIND, LENGTHS, LIBRARY, ROWS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, open_kind, with_axes
-from .padded import check_order, order_fields
+from .padded import check_order, fill_by_steps, order_fields
 from .rows import OutputSpec
 from .structure import Structure, integers, with_views
 
@@ -154,29 +154,14 @@ class Packed(Encoding[Data]):
     def _freeze(cls, data: Shaped, structure: Structure) -> Self:
         """Make one whose rows are in the order of `structure`, without a check."""
         order = structure.order
-        x: Any = _open()
-        x.data = data
-        x.size_at_t = order.size_at_t[: structure.longest]
-        x.lengths = order.lengths
-        x.indices = order.indices
-        x._structure = structure
-        x._shape = data.shape
-        x._dtype = data.dtype
-        x.__class__ = Packed
-        made: Self = x
+        made: Self = fill_by_steps(
+            _open(), Packed, data, structure, (order.size_at_t[: structure.longest], order.lengths, order.indices)
+        )
         return made
 
     def _with_data(self, data: Shaped) -> Self:
-        x: Any = _open()
-        x.data = data
-        x.size_at_t = self._size_at_t  # it may have more steps than there are
-        x.lengths = self._lengths
-        x.indices = self._indices
-        x._structure = self._structure
-        x._shape = data.shape
-        x._dtype = data.dtype
-        x.__class__ = Packed
-        made: Self = x
+        order = self._size_at_t, self._lengths, self._indices  # there may be more steps than there are items
+        made: Self = fill_by_steps(_open(), Packed, data, self._structure, order)
         return made
 
     def _choose(self, where: Array) -> Self:

@@ -10,9 +10,10 @@ import numpy as np
 from ..arrays import NUMPY, Array, adopt, frozen
 from ..errors import COUNTS
 from ..layout import Layout
+from ..limits import allocate
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, open_kind, with_axes
-from .rows import OutputSpec, new_array
+from .rows import OutputSpec
 from .structure import Structure, integers, with_views
 
 
@@ -112,20 +113,11 @@ class Padded(Encoding[Data]):
         order, steps = structure.order, data.shape[0]
         size_at_t = order.size_at_t
         if steps != size_at_t.size:
-            sizes = new_array(NUMPY.zeros, (steps,), np.int64, order.lengths)
+            sizes = allocate(NUMPY.zeros, (steps,), np.int64, order.lengths)
             alive = min(steps, size_at_t.size)
             sizes[:alive] = size_at_t[:alive]
             size_at_t = frozen(sizes)
-        x: Any = _open()
-        x.data = data
-        x.size_at_t = size_at_t
-        x.lengths = order.lengths
-        x.indices = order.indices
-        x._structure = structure
-        x._shape = data.shape
-        x._dtype = data.dtype
-        x.__class__ = Padded
-        made: Self = x
+        made: Self = fill_by_steps(_open(), Padded, data, structure, (size_at_t, order.lengths, order.indices))
         return made
 
     def _padding(self) -> bool:
@@ -133,16 +125,9 @@ class Padded(Encoding[Data]):
         return self._structure.rows < steps * n
 
     def _with_data(self, data: Shaped) -> Self:
-        x: Any = _open()
-        x.data = data
-        x.size_at_t = self._size_at_t
-        x.lengths = self._lengths
-        x.indices = self._indices
-        x._structure = self._structure
-        x._shape = data.shape
-        x._dtype = data.dtype
-        x.__class__ = Padded
-        made: Self = x
+        made: Self = fill_by_steps(
+            _open(), Padded, data, self._structure, (self._size_at_t, self._lengths, self._indices)
+        )
         return made
 
     def _piece(self, i: int) -> Array:
@@ -186,3 +171,15 @@ def order_fields(structure: Structure) -> dict[str, Array]:
     """The fields of a time-major encoding that its structure gives."""
     order = structure.order
     return {"size_at_t": order.size_at_t, "lengths": order.lengths, "indices": order.indices}
+
+
+def fill_by_steps(x: Any, kind: type, data: Shaped, structure: Structure, order: tuple[Array, Array, Array]) -> Any:
+    """Fill the twin `x` of a time-major encoding, see `open_kind`; `order` are the fields of the structure."""
+    x.data = data
+    x.size_at_t, x.lengths, x.indices = order
+    x._structure = structure
+    x._shape = data.shape
+    x._dtype = data.dtype
+    x.__class__ = kind
+    made: Self = x
+    return made

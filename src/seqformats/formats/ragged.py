@@ -17,7 +17,7 @@ from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, open_kind, pick, with_axes, without_lengths
 from .planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
-from .rows import OutputSpec, lay_out
+from .rows import lay_out
 from .structure import Structure, integers, whole, with_views
 
 _LOOKED_AT = 100  # elements of a list that are checked, to name the right mistake
@@ -265,13 +265,6 @@ class Ragged(Encoding[Data]):
         structure = structure_within(offsets, what, array.shape[0], longest, trusted, cumulated=True)
         ends_at(structure, array.shape[0], what, f"{rows} has {{}} rows")
         return cls._freeze(array, structure)
-
-    def _layout(self) -> Layout:
-        return self._structure.flat
-
-    @classmethod
-    def _output_spec(cls, structure: Structure) -> OutputSpec:
-        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _freeze(cls, data: Shaped, structure: Structure) -> Self:

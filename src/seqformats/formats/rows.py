@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
 from .. import core
-from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
+from ..arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, frozen
 from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
-from ..limits import NO_ROOM, no_room
+from ..limits import NO_ROOM, allocate, no_room
 from .planned import by_plan, by_plan_of, is_on_gpu, rows_on_gpu
 from .structure import Structure
 
@@ -71,15 +70,7 @@ class Source(NamedTuple):
     def empty(self, rows: int, zeros: bool = False) -> Array:
         """A new array for so many rows."""
         make = self.library.zeros if zeros else self.library.empty
-        return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
-
-
-def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
-    """``make(shape, dtype, like)``; OutOfMemory where there is no room for it."""
-    try:
-        return make(shape, dtype, like)
-    except NO_ROOM as error:
-        raise no_room(shape, error) from None
+        return allocate(make, (rows, *self.item), self.sample.dtype, self.sample)
 
 
 Gaps = tuple[Array, int, int, int]
@@ -234,7 +225,7 @@ def cut(source: Source, longest: int) -> Source:
 def mask_beside(library: Library, like: Array, structure: Structure, width: int, side: str) -> Array:
     """``(n, width)`` bool beside `like`, True where there is an item."""
     n = structure.n
-    out = new_array(library.empty, (n, width), library.bool_dtype, like)
+    out = allocate(library.empty, (n, width), library.bool_dtype, like)
     args = (structure.flat.cum, width, int(side == "left"))
     fill_mask.start(library, (), (out,), args, 1, structure, Work(n, n * width))
     return out

@@ -150,8 +150,7 @@ def sequences(name: str, values: Given) -> Ragged[Array]:
 
 def _read(values: Given) -> LoD:
     if not isinstance(values, (list, tuple)):
-        levels: LoD = convert(values, LoD)
-        return levels
+        return convert(values, LoD)
     try:
         return LoD.from_nested(values)
     except StructureError:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..arrays import Array, to_host
-from ..beam.rules import is_flag
 from ..converters.convert import convert
 from ..errors import EMPTY, KIND, TOGETHER, import_extra
 from ..formats import Encoding, Ragged
+from ..formats.structure import flag
 from .annotations import Device, Model, Torch
 from .inputs import Inputs, cache_name
 from .memory import Memory
@@ -82,7 +82,7 @@ def decoder_step(model: Model, *, keep: Kept | None = None, check: bool = True, 
     (2, 2)
     """
     torch = import_extra("torch", "hf")
-    inputs = Inputs(torch, model, options, check=is_flag(check, "check"))
+    inputs = Inputs(torch, model, options, check=flag(check, "check"))
 
     def step(state: BeamState) -> tuple[Any, ...]:
         memory, rows = state.memory, len(state.source)

@@ -460,8 +460,7 @@ def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
             bring((), numbers, resident, place)
             resident.meet(place)
             buffer, begin = resident.copy_of(x)
-    copy: Array = buffer[begin : begin + x.nbytes].view(dtype)
-    return copy
+    return buffer[begin : begin + x.nbytes].view(dtype)
 
 
 def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:

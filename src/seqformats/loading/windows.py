@@ -59,8 +59,7 @@ class Plan(NamedTuple):
         costs = costs_of(sizes, self.cost)
         if counts is not None:
             costs = np.maximum.accumulate(costs) * counts if self.padded else np.cumsum(costs)
-        over: Array = costs > self.max_cost
-        return over
+        return costs > self.max_cost
 
 
 class Mark(NamedTuple):

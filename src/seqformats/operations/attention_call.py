@@ -15,12 +15,12 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Operands
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan, follow_all
-from ..formats.rows import new_array
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel, planning
 from ..launch.threads import num_threads
 from ..layout import Constants
+from ..limits import allocate
 from .attention_rows import (
     DRAWS,
     NO_BIAS,
@@ -195,7 +195,7 @@ class AttentionCall:
         q, k, v = places
         dtype = library.dtype(self.kind)
         items = [shape.item_shape for shape in self.shapes]
-        made = [new_array(library.zeros, (*q._shape[: q._lead], *items[0]), dtype, sample)]
+        made = [allocate(library.zeros, (*q._shape[: q._lead], *items[0]), dtype, sample)]
         made += [rows_like(library, x, item, dtype, sample) for x, item in zip(places[1:], items[1:], strict=True)]
         bias, sinks = self.extra_slopes(library, q, extras, sample)
         slopes = library.astype(slopes, self.kind)

@@ -167,8 +167,7 @@ def chunk(
     if level is not INNERMOST:
         return at_level(chunk, level, x, size, overlap, last=last, fill=fill)
     given: Any = x
-    found: Chunks = CHUNK.run(given, size, overlap, last, fill)
-    return found
+    return CHUNK.run(given, size, overlap, last, fill)
 
 
 # --- and back --------------------------------------------------------------------------------------------------------
@@ -288,8 +287,7 @@ def unchunk(y: Batch, how: Literal["first", "mean", "max", "last"] = "first", *,
     [[10.0, 11.0, 3.0], [40.0]]
     """
     given: Any = y
-    found: LoD = UNCHUNK.run(given, how, like)
-    return found
+    return UNCHUNK.run(given, how, like)
 
 
 # --- rows of chunks, and rows of the sequences that they are of ------------------------------------------------------

@@ -135,8 +135,7 @@ def data_beside(own: Encoding, at: Encoding, name: str) -> Array:
     if data is None:
         laid = relaid(in_one_array(own) if at._in_one_array and not own._in_one_array else own, at)
         data = in_one_array(laid).data
-    cast: Array = library_of(data).astype(data, name)
-    return cast
+    return library_of(data).astype(data, name)
 
 
 def laid_back(dx: Encoding, own: Encoding) -> Encoding:

@@ -166,8 +166,7 @@ def _plainly(table: Given, ids: Batch, weights: Given, mode: object, sparse: obj
     if library.autograd and library.wants_grad((table,) if weights is None else (table, weights)):
         if weights is not None or type(sparse) is not bool or library.functional:
             return None
-        made: Array = library.connect(_InGraph(ids, mode, sparse), (table,))[0]
-        return made
+        return library.connect(_InGraph(ids, mode, sparse), (table,))[0]
     if sparse is not False:
         return None
     rows = library.floats(library.alias(table))

@@ -113,8 +113,7 @@ class ItemWeights(NamedTuple):
 
     def _of_weights(self, library: Library, rows: Array, shape: Encoding) -> Encoding:
         """The gradient of the weights in their layout."""
-        found: Encoding = restore(Ragged._freeze(self._count(library, rows), self.shape._structure), shape)
-        return found
+        return restore(Ragged._freeze(self._count(library, rows), self.shape._structure), shape)
 
 
 def _where(library: Library, marks: Array, targets: Array, ignore: int) -> Array:

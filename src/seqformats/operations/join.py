@@ -32,12 +32,11 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Given
 from ..formats.leaves import without_data
 from ..formats.planned import by_plan_of, is_on_gpu, kept
-from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, quickly_by
 from ..launch.kernel import Numbers, kernel, planning
 from ..layout import Layout
-from ..limits import remember
+from ..limits import allocate, remember
 from .annotations import B
 from .over import flat_layout
 from .spread import repeat_items, sum_items
@@ -120,7 +119,7 @@ class Joint:
         """The rows of all parts."""
         first, library, whole = parts[self.lead], self.library, self.whole
         sample = first._sample()
-        out = new_array(library.empty, (whole.rows, *self.item), sample.dtype, sample)
+        out = allocate(library.empty, (whole.rows, *self.item), sample.dtype, sample)
         row = math.prod(self.item) * first._dtype.itemsize
         if row and whole.rows:
             host = library is NUMPY or library.kind(sample) == "cpu"
@@ -179,7 +178,7 @@ class Joint:
 
     def _parts_of(self, rows: Array, ends: Array) -> Array:
         """The rows part after part."""
-        out = new_array(self.library.empty, tuple(rows.shape), rows.dtype, rows)
+        out = allocate(self.library.empty, tuple(rows.shape), rows.dtype, rows)
         row = math.prod(self.item) * rows.dtype.itemsize
         if row and self.whole.rows:
             args = (ends[:-1], np.ones(ends.size - 1, np.int64), self.cum, self.cum, self.whole.offsets, 0)

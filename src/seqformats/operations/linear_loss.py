@@ -240,8 +240,7 @@ class _LinearLoss(NamedTuple):
     def scale_beside(self, like: Array) -> Array:
         """The scale as an array of the library, ``(n,)``."""
         scale: Any = self.scale
-        made: Array = self.library.from_host(scale, like) if type(scale) is np.ndarray else scale
-        return made
+        return self.library.from_host(scale, like) if type(scale) is np.ndarray else scale
 
     def pieces(self) -> Iterator[_Piece]:
         """The items that are taken at a time."""
@@ -253,8 +252,7 @@ class _LinearLoss(NamedTuple):
         """The gradient of the loss of each item, ``(rows,)``."""
         library, structure = self.library, self.shape._structure
         if self.each == ITEM:
-            slopes: Array = library.astype(rows_of(dy), self.kind)
-            return slopes
+            return library.astype(rows_of(dy), self.kind)
         scale = self.scale_beside(like)
         by_sequence = library.astype(rows_or_data(dy), self.kind) * scale
         by_item: Array = spread(by_sequence, flat_layout(structure, (), by_sequence.dtype)).data

@@ -29,12 +29,12 @@ from ..formats.annotations import Given, Integers
 from ..formats.bare import is_batch
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
-from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
 from ..formats.structure import whole as check_whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
+from ..limits import allocate
 from .annotations import B, Batch
 from .choices import Corruption, Masking
 from .options import ALL, check_places, key_of, label, number, share
@@ -325,7 +325,7 @@ def corrupt_spans(
         _check_sentinels(first, spans, tokens.name)
         into, aside = Structure.of_lengths(lengths - masked + spans), Structure.of_lengths(masked + spans + 1)
         made = [
-            new_array(library.empty, (s.rows, *items._shape[items._lead :]), tokens.dtype, tokens.data)
+            allocate(library.empty, (s.rows, *items._shape[items._lead :]), tokens.dtype, tokens.data)
             for s in (into, aside)
         ]
         if aside.rows:
@@ -469,8 +469,7 @@ def _marks(given: object, x: Encoding, what: str) -> Array:
             f"{what} is on {library.device(sample)}, {library.name}; the ids are on {library_of(like).device(like)}"
         )
     laid = relaid(convert(marks, Ragged) if marks.keeps_levels else marks, without_data(x))
-    found: Array = laid.data if marks.rows else _NO_MARKS
-    return found
+    return laid.data if marks.rows else _NO_MARKS
 
 
 def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
@@ -490,7 +489,7 @@ def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
 def _fill(library: Library, x: Encoding, item: tuple[int, ...], value: int, like: Array) -> Array:
     """A new array of int64 in the layout of `x`, whose padding is `value`."""
     dtype = library.dtype("int64")
-    out = new_array(library.empty, (*x._shape[: x._lead], *item), dtype, like)
+    out = allocate(library.empty, (*x._shape[: x._lead], *item), dtype, like)
     gaps = x._output_spec(x._structure, *x._form())[2] if x._gapped and x._padding() else None
     if gaps is not None:
         cum, runs, width, left = gaps

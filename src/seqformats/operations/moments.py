@@ -65,8 +65,7 @@ def _second_order(deviation: int, ddof: int, x: Encoding, dy: Reduced) -> Encodi
         still = values == 0
         slopes = library.where(still, 0.0, slopes / library.where(still, 1.0, values))
     beside: Array = rows - spread(mean, flat).data
-    dx: Encoding = restore(Ragged._freeze(beside * spread(slopes, flat).data, structure), shape)
-    return dx
+    return restore(Ragged._freeze(beside * spread(slopes, flat).data, structure), shape)
 
 
 VAR, STD = moment(VARIANCE, 0), moment(DEVIATION, 0)

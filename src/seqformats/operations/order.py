@@ -85,8 +85,7 @@ def _sort(x: Encoding, falling: bool) -> Encoding:
     data = order(z, z, falling, wanted=VALUES)[0]
     if data.dtype != z._dtype:
         return _sort_rule(x, falling)[0]
-    y: Encoding = x._with_data(data)
-    return y
+    return x._with_data(data)
 
 
 def _sort_rule(x: Encoding, falling: bool) -> tuple[Encoding, Pullback]:

@@ -173,8 +173,7 @@ class Spreading(Calculation):
     def __call__(self, shape: Encoding, *arrays: Array, dtype: str | None = None) -> Encoding:  # type: ignore[override]
         """The result laid out as `shape`, in the dtype of the first array or the one of that name."""
         key = self, arrays[0].dtype, arrays[0].shape, dtype
-        y: Encoding = shape._with_data(by_plan(shape, arrays, key, self._spread, shape, arrays, dtype))
-        return y
+        return shape._with_data(by_plan(shape, arrays, key, self._spread, shape, arrays, dtype))
 
     def _spread(self, shape: Encoding, arrays: tuple[Array, ...], dtype: str | None) -> Array:
         """The data of the result."""

@@ -265,8 +265,8 @@ class _Pairs(NamedTuple):
             ]
             return library.concatenate(parts)
         made: Any = embedding_bag(y, Ragged._freeze(self.other, self.inner), Ragged._freeze(slopes, self.inner))
-        rows: Array = made
-        return rows
+        found: Array = made
+        return found
 
 
 class _Products(NamedTuple):
@@ -401,8 +401,7 @@ def _rows(z: Encoding) -> Array:
     """The rows of a batch in the dtype in which they are multiplied."""
     rows = rows_of(z)
     library = library_of(rows)
-    cast: Array = library.astype(rows, _kind(library.dtype_name(rows.dtype)))
-    return cast
+    return library.astype(rows, _kind(library.dtype_name(rows.dtype)))
 
 
 def _lay_out(library: Library, rows: Array, name: str, structure: Structure, shape: Encoding) -> Any:

@@ -20,11 +20,11 @@ from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
 from ..formats.planned import MOST_PLACES, by_plan
-from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel, planning
+from ..limits import allocate
 from .annotations import B, Batch
 from .over import flat_layout, name_of
 
@@ -61,7 +61,7 @@ def move(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns: 
             return found if z._flat and not z.keeps_levels else convert_like(found, without_data(z))
     library, data, at, _, sample, item, _ = (convert(z, Ragged) if z._by_steps else z)._read()
     rows, dtype = structure.rows, sample.dtype
-    out = new_array(library.empty, (rows, *item), dtype, sample)
+    out = allocate(library.empty, (rows, *item), dtype, sample)
     row = math.prod(item) * dtype.itemsize
     if row and rows:
         mover.start(library, (data,), (out,), (at, structure.offsets, *args), row // columns, structure)
@@ -114,7 +114,7 @@ def _placed(
         made = _EXACT.get(added_in, added_in)
     dtype = rows.dtype if once else library.dtype(made)
     if start is None:
-        out = new_array(library.zeros, (*at._shape[: at._lead], *item), dtype, rows)
+        out = allocate(library.zeros, (*at._shape[: at._lead], *item), dtype, rows)
     else:
         out = library.copy(start) if made == name or once else library.astype(start, made)
     if width and structure.rows:

@@ -41,8 +41,7 @@ def _logsumexp_second_order(x: Encoding, dy: Reduced) -> Encoding:
     totals = rows_or_data(reduce_sum(powers))  # 1, but for the rounding of the logarithms
     totals = library.where(totals == 0, 1.0, totals)  # a sequence of -inf alone has no slope
     slopes = combine(lambda a, b: a * b, powers, spread(rows_or_data(dy) / totals, shape))
-    dx: Encoding = without_padding(slopes)
-    return dx
+    return without_padding(slopes)
 
 
 def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
@@ -56,8 +55,7 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
     shape = without_data(r)
     products, rows = spread(reduce_prod(r), shape), spread(rows_or_data(dy), shape)
     slopes = combine(lambda item, product, row: row * (product / item).conj(), r, products, rows)
-    dx: Encoding = restore(slopes, without_data(x))
-    return dx
+    return restore(slopes, without_data(x))
 
 
 # --- the records -----------------------------------------------------------------------------------------------------

@@ -117,8 +117,7 @@ def _weights(scores: Given, source: Array, n: int) -> Array:
     best = np.full(n, -np.inf)
     np.maximum.at(best, source, found)
     weights = np.exp(found - best[source])
-    probabilities: Array = weights / np.bincount(source, weights, minlength=n)[source]
-    return probabilities
+    return weights / np.bincount(source, weights, minlength=n)[source]
 
 
 def _numbers(given: Given, count: int, what: str, of: str) -> Array:

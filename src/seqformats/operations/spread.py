@@ -45,8 +45,7 @@ def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`, and in the graph."""
     library = library_of(rows)
     if library.autograd and library.wants_grad((rows,)):
-        y: Encoding = linear(lambda z: spread(z, shape, mode), lambda dz: sum_items(dz, mode), rows)
-        return y
+        return linear(lambda z: spread(z, shape, mode), lambda dz: sum_items(dz, mode), rows)
     return repeat_items(library, rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
 
 

@@ -92,8 +92,7 @@ def standardize_call(
     def put(z: Array, dtype: str) -> Encoding:
         found = settled_like(library_of(z), z, dtype)
         if inner:
-            y: Encoding = shape._with_data(found)
-            return y
+            return shape._with_data(found)
         return restore(Ragged._freeze(found, shape._structure), shape)
 
     def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:

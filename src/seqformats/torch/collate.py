@@ -179,8 +179,7 @@ def _column(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
                 )
     if kind not in _OUTER:
         wishes.seen.append(path)
-    made: Any = kind(values, path, wishes)
-    return made
+    return kind(values, path, wishes)
 
 
 def _a(value: object) -> str:

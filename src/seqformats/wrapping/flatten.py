@@ -13,11 +13,12 @@ from ..converters.convert import convert
 from ..converters.like import convert_like
 from ..errors import BATCH, LEVELS, RESULT, RETURNED, SLOPE, quote
 from ..formats import Encoding, Pairs, Ragged
+from ..formats.bare import read_column
 from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
 from ..gradients.cotangent import cotangent, in_dtype
 from ..limits import OBJECT, check_finite, check_room
-from .wrapper import Function, read_column, without_items
+from .wrapper import Function, without_items
 
 
 def flattening(fn: Function, backprop: bool) -> Function:

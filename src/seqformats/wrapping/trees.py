@@ -8,7 +8,6 @@ from ..arrays import has_items, is_array
 from ..converters.columns import source_options
 from ..errors import RETURNED
 from ..formats.annotations import Operands
-from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import (
     Path,
@@ -34,7 +33,6 @@ from .wrapper import (
     other_lists,
     rebuild_tuple,
     same_columns,
-    without_items,
 )
 
 
@@ -141,7 +139,9 @@ class TreeWrapper(Wrapper):
         is_columns = _is_as(first, given) or is_tree(first)
         found = list(entries(first)) if is_columns else [((), first)]
         ways = [
-            None if argument is None else self.way_in(value, argument)
+            None
+            if argument is None
+            else self.way_in(value, argument, self.restore(self.encoded(value, argument), argument))
             for path, value in found
             for argument in [self.argument_of(value, path, given) if is_columns else given.first()]
         ]
@@ -171,17 +171,6 @@ class TreeWrapper(Wrapper):
             return (back, *others) if others else back
 
         return result, backprop
-
-    def way_in(self, y: object, argument: Argument) -> Function:
-        """Make the way by which a gradient of the caller's becomes one of what the function returned."""
-        inner, as_array = without_data(self.encoded(y, argument)), is_array(y)
-        outer = without_items(self.restore(self.encoded(y, argument), argument))
-
-        def way(dy: object) -> Any:
-            laid = self.gradient_in(dy, outer, inner, argument.level)
-            return laid.data if as_array else laid
-
-        return way
 
 
 def _is_as(returned: object, given: Given) -> bool:

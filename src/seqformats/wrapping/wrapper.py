@@ -257,14 +257,11 @@ class Wrapper:
             raise RETURNED(f"{self.name} with backprop=True: the function must return (y, backprop)")
         y, inner_backprop = returned
         result = self.back(y, arguments[0])
-        first = y[0] if isinstance(y, tuple) else y
-        outer = without_items(result[0] if isinstance(y, tuple) else result)
-        inner = without_data(self.encoded(first, arguments[0]))
-        as_array = is_array(first)
+        first, outer = (y[0], result[0]) if isinstance(y, tuple) else (y, result)
+        way = self.way_in(first, arguments[0], outer)
 
         def backprop(dy: Operands) -> Any:
-            dy = self.gradient_in(dy, outer, inner, arguments[0].level)
-            dx = inner_backprop(dy.data if as_array else dy)
+            dx = inner_backprop(way(dy))
             if len(arguments) == 1:
                 return self.gradient_back(dx, arguments[0])
             if not isinstance(dx, tuple) or len(dx) != len(arguments):
@@ -286,12 +283,18 @@ class Wrapper:
                 dx = resize(convert(dx, Ragged), whole)
         return self.restore(dx, argument)
 
-    def gradient_in(self, dy: object, outer: object, inner: object, level: int) -> Any:
-        """The caller's gradient, laid out like what the function returned."""
-        dy = cotangent(dy, outer)
-        if isinstance(dy, Encoding) and dy.keeps_levels:
-            dy = convert(dy, Ragged, level=level)
-        return convert_like(dy, inner)
+    def way_in(self, y: object, argument: Argument, result: object) -> Function:
+        """Make the way by which a gradient of the caller's result becomes one of `y`, which the function returned."""
+        inner, outer, as_array = without_data(self.encoded(y, argument)), without_items(result), is_array(y)
+
+        def way(dy: object) -> Any:
+            dy = cotangent(dy, outer)
+            if isinstance(dy, Encoding) and dy.keeps_levels:
+                dy = convert(dy, Ragged, level=argument.level)
+            laid = convert_like(dy, inner)
+            return laid.data if as_array else laid
+
+        return way
 
 
 def tree_place(args: Arguments, found: Lists) -> int | None:

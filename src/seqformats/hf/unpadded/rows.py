@@ -153,5 +153,4 @@ def is_batch(x: object) -> bool:
 
 def as_ragged(x: object) -> Ragged[Any]:
     """An argument as one flat array of rows."""
-    made: Ragged[Any] = convert(x, Ragged)
-    return made
+    return convert(x, Ragged)
