@@ -174,13 +174,13 @@ class NumPy(Library):
             end = begin + a * b
             np.matmul(x, y.swapaxes(0, 1), out=out[begin:end].reshape(a, b))
             begin = end
-        made: Array = out
-        return made
+        return out
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         out: Any = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         np.concatenate(arrays, out=out)  # which by itself would give native byte order
-        return out
+        made: Array = out
+        return made
 
     def stack(self, items: Sequence[object], like: Array) -> Array:
         return self.adopt(np.array(items), "the result")

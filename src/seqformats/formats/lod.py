@@ -170,8 +170,7 @@ class LoD(_Deep[Data]):
         (array([0, 2, 2, 3]), array([0, 2, 3, 4]))
         """
         x: LoD = registry.service("converters").from_nested(lists, dtype, levels)
-        made: Self = x
-        return made
+        return x
 
     @classmethod
     def from_absolute(cls, data: Shaped, lod: Sequence[Integers] | Shaped, empties: str = "raise") -> LoD:

@@ -181,5 +181,4 @@ def fill_by_steps(x: Any, kind: type, data: Shaped, structure: Structure, order:
     x._shape = data.shape
     x._dtype = data.dtype
     x.__class__ = kind
-    made: Self = x
-    return made
+    return x

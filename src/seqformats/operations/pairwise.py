@@ -265,8 +265,8 @@ class _Pairs(NamedTuple):
             ]
             return library.concatenate(parts)
         made: Any = embedding_bag(y, Ragged._freeze(self.other, self.inner), Ragged._freeze(slopes, self.inner))
-        found: Array = made
-        return found
+        rows: Array = made
+        return rows
 
 
 class _Products(NamedTuple):
