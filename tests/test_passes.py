@@ -1,6 +1,7 @@
 """Tests are left out of the passes that they are not for."""
 
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import built
@@ -84,3 +85,10 @@ def test_what_is_compiled_is_that_of_the_wheel(tmp_path):
     assert len(nodes) == 1
     names = [store._file(text, "0" * 32) for text in ("check_lengths", "check_lengths(i8,i8,i)", "check_lengths(f4)")]
     assert passes.shipped_anyway(names) == ([] if code.why_not_shipped() else names[:2])
+
+
+def test_what_needs_jax_runs_where_it_is():
+    """Files that are skipped without JAX have its mark, or no pass would run them."""
+    found = [path for path in Path(__file__).parent.rglob("test_*.py") if 'importorskip("jax' in path.read_text()]
+    assert found
+    assert [path.name for path in found if "pytest.mark.jax" not in path.read_text()] == []

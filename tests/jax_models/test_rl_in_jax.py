@@ -5,6 +5,7 @@ import pytest
 
 import seqformats as sf
 
+pytestmark = pytest.mark.jax
 jax = pytest.importorskip("jax")
 LENGTHS, ROWS = [3, 0, 1, 5], 9
 WHERE = np.array([True, False, True, True, True, False, True, True, False])
