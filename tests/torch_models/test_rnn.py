@@ -376,7 +376,15 @@ def test_module(kind):
         assert torch.equal(twin(x).data, y)
 
 
+def broken(module, **values):
+    """A layer with other weights, which is what its sizes say no longer."""
+    for name, value in values.items():
+        setattr(module, name, None if value is None else nn.Parameter(value))
+    return module
+
+
 BATCH = sf.Ragged(torch.randn(5, 3), [2, 3])
+SPARSE = torch.zeros(1, 2, 5).to_sparse()
 WRONG = [
     (lambda: rnn(nn.Linear(3, 5), BATCH), TypeError, r"nn.LSTM, nn.GRU or nn.RNN, not Linear"),
     (lambda: sf.torch.Recurrent(nn.LSTMCell(3, 5)), TypeError, "Recurrent takes an nn.LSTM"),
@@ -400,10 +408,60 @@ WRONG = [
         "c must .*64",
     ),
     (lambda: rnn(nn.GRU(3, 5), BATCH, torch.zeros(1, 2, 5, device="meta")), sf.DeviceError, "meta"),
+    (lambda: rnn(nn.GRU(3, 5), BATCH, SPARSE), TypeError, "h is a tensor with layout torch.sparse_coo"),
+    (lambda: rnn(nn.LSTM(3, 5), BATCH, (SPARSE.to_dense(), SPARSE)), TypeError, "c is a tensor with layout"),
+    (lambda: rnn(nn.RNN(3, 5), BATCH, torch.nested.nested_tensor([torch.zeros(2, 5)])), TypeError, "h is a nested"),
+    *[
+        (lambda kind=kind: rnn(kind(3, 5, device="meta"), BATCH), sf.DeviceError, "weight_ih_l0 is on meta")
+        for kind in (nn.LSTM, nn.GRU, nn.RNN)
+    ],
+    (
+        lambda: rnn(broken(nn.GRU(3, 5), weight_hh_l0=torch.zeros(15, 5).to_sparse()), BATCH),
+        TypeError,
+        "weight_hh_l0 is a tensor with layout",
+    ),
+    (
+        lambda: rnn(broken(nn.GRU(3, 5), weight_hh_l0=torch.zeros(15, 5).double()), BATCH),
+        TypeError,
+        "weight_hh_l0 must have the dtype of the weights, torch.float32",
+    ),
+    (
+        lambda: rnn(broken(nn.LSTM(3, 5), weight_hh_l0=torch.zeros(20, 6)), BATCH),
+        sf.StructureError,
+        r"weight_hh_l0 must have shape \(20, 5\).*\(20, 6\)",
+    ),
+    (lambda: rnn(broken(nn.GRU(3, 5), bias_ih_l0=None), BATCH), TypeError, "the layer has no bias_ih_l0"),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(("call", "kind", "words"), WRONG)
 def test_mistakes(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("num_layers", 2, TypeError),
+        ("bidirectional", True, TypeError),
+        ("hidden_size", 6, sf.StructureError),
+        ("proj_size", 2, sf.StructureError),
+    ],
+)
+@pytest.mark.parametrize("lengths", [[2, 3], [3, 3], [0]], ids=str)
+def test_sizes_that_are_not_those_of_the_weights(name, value, kind, lengths):
+    module = nn.LSTM(3, 5)
+    setattr(module, name, value)
+    with pytest.raises(kind, match="_l[01]"):
+        rnn(module, sf.Ragged(torch.randn(sum(lengths), 3), lengths))
+
+
+@every_cell
+def test_weights_that_are_no_parameters_have_shapes_too(kind):
+    module = kind(3, 5)
+    del module.weight_ih_l0
+    module.weight_ih_l0 = torch.zeros(5, 3)
+    with pytest.raises(sf.StructureError, match="weight_ih_l0 must have shape"):
+        rnn(module, BATCH)

@@ -18,14 +18,23 @@ Weights: TypeAlias = Sequence[
 ]  # of input, state, their biases, and of a projection; None for those that are not there
 
 
+def shapes_of(module: Module) -> list[dict[str, tuple[int, ...]]]:
+    """Names and shapes of the weights of each direction of each layer, in the order of `Weights`; () if it has none."""
+    sides = ("", "_reverse")[: 1 + module.bidirectional]
+    high, width = {"LSTM": 4, "GRU": 3}.get(module.mode, 1) * module.hidden_size, module.proj_size or module.hidden_size
+    bias = (high,) if module.bias else ()
+    found = []
+    for layer in range(module.num_layers):
+        deep = width * len(sides) if layer else module.input_size
+        shapes = (high, deep), (high, width), bias, bias, (width, module.hidden_size) if module.proj_size else ()
+        names = "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"
+        found += [{f"{k}_l{layer}{side}": shape for k, shape in zip(names, shapes, strict=True)} for side in sides]
+    return found
+
+
 def weights_of(module: Module) -> list[Weights]:
-    """The weights of input and state, the biases, and the weights of a projection, of each direction of each layer."""
-    ends = [f"_l{k}{side}" for k in range(module.num_layers) for side in ("", "_reverse")[: 1 + module.bidirectional]]
-    names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"]
-    there = [True, True, module.bias, module.bias, module.proj_size > 0]
-    return [
-        [getattr(module, name + end) if has else None for name, has in zip(names, there, strict=True)] for end in ends
-    ]
+    """The weights of each direction of each layer."""
+    return [[getattr(module, name) if shape else None for name, shape in own.items()] for own in shapes_of(module)]
 
 
 def step(module: Module, x: Tensor, state: Sequence[Tensor], weights: Weights) -> Sequence[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,13 +12,13 @@ from torch import nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
-from ..arrays import library_of
+from ..arrays import adopt, library_of
 from ..converters.convert import convert, no_encoding
 from ..converters.like import convert_like
 from ..errors import DEVICES, DTYPE, KIND, LIBRARY, SHAPE, quote
 from ..formats import Packed, Ragged
 from ..operations.annotations import Batch
-from .cells import Weights, weights_of, write_out
+from .cells import Weights, shapes_of, weights_of, write_out
 from .steps import GRU, LSTM, Steps, run_direction
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there when types are checked
@@ -59,11 +60,12 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     ------
     TypeError
         If `module` is none of these, if `x` is no batch of tensors, or if `state` is no tensor, or for `LSTM` no pair;
-        for items or states whose dtype is not that of the weights, except under autocast.
+        for items, states and weights of different dtypes, except under autocast; for a weight that is not there; and
+        for states and weights that are not dense.
     StructureError
-        For items of another width, and a state of another shape.
+        For items of another width, and a state or weights of another shape.
     DeviceError
-        For a state on another device.
+        For a state or weights on another device, as those on ``meta``.
 
     See Also
     --------
@@ -105,7 +107,7 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     if p.item_shape != (module.input_size,):
         raise SHAPE(f"items must have shape ({module.input_size},) as module.input_size says, but have {p.item_shape}")
     states = _states(module, p, state)
-    _check_dtypes(module, p.data, states)
+    _check_weights(module, p.data, states)
     way = _way(module, p, states)
     order = None
     if way is not _rectangle:
@@ -184,23 +186,46 @@ def _states(module: Module, p: Packed | Ragged, state: State) -> list[Tensor]:
     widths = (module.proj_size or module.hidden_size, module.hidden_size)
     data: Any = p.data
     for name, s, width in zip("hc", given, widths, strict=False):
+        _check_device(name, s, data)
+        adopt(s, name)
         if tuple(s.shape) != (layers, len(p), width):
             raise SHAPE(f"{name} must have shape {(layers, len(p), width)}, but has {tuple(s.shape)}")
-        if s.device != data.device:
-            raise DEVICES(f"{name} is on {s.device}, but the items are on {data.device}")
     return given
 
 
-def _check_dtypes(module: Module, data: Tensor, states: Sequence[Tensor]) -> None:
-    """Refuse items and states of another dtype than the weights; autocast brings them to one.
+def _check_device(name: str, t: Tensor, data: Tensor) -> None:
+    """DeviceError where a tensor is on another device than the items."""
+    if t.device != data.device:
+        raise DEVICES(f"{name} is on {t.device}, but the items are on {data.device}")
 
-    A parameter is looked at, since a parametrized weight would be calculated once more, and may change by that.
+
+def _check_weights(module: Module, data: Tensor, states: Sequence[Tensor]) -> None:
+    """Refuse weights that cannot be computed with, and items and states of another dtype; autocast brings all to one.
+
+    Parameters are looked at, since a parametrized weight would be calculated once more, and may change by that.
     """
     library: Any = library_of(data)
-    weight = next(module.parameters(recurse=False), None)
-    for name, t in (("items", data), *zip(("h", "c"), states, strict=False)):
-        if weight is not None and t.dtype is not weight.dtype and not library.autocasts(data):
-            raise DTYPE(f"{name} must have the dtype of the weights, {weight.dtype}, not {t.dtype}")
+    own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
+    for name, w in own.items():
+        _check_device(name, w, data)
+        adopt(w, name)
+    weight = next(iter(own.values()), None)
+    if weight is not None and not library.autocasts(data):
+        for name, t in (("items", data), *zip(("h", "c"), states, strict=False), *own.items()):
+            if t.dtype is not weight.dtype:
+                raise DTYPE(f"{name} must have the dtype of the weights, {weight.dtype}, not {t.dtype}")
+    if parametrize.type_before_parametrizations(module) in (*CELLS, nn.RNN):
+        for name, shape in itertools.chain.from_iterable(side.items() for side in shapes_of(module)):
+            if shape and (name in own or not parametrize.is_parametrized(module, name)):
+                _check_shape(name, own[name] if name in own else getattr(module, name, None), shape)
+
+
+def _check_shape(name: str, w: Tensor | None, shape: tuple[int, ...]) -> None:
+    """Refuse a weight that is not as the sizes of its layer say."""
+    if w is None:
+        raise KIND(f"the layer has no {name}, which its num_layers, bidirectional, bias and proj_size say it has")
+    if tuple(w.shape) != shape:
+        raise SHAPE(f"{name} must have shape {shape} as the sizes of its layer say, but has {tuple(w.shape)}")
 
 
 def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
@@ -213,8 +238,14 @@ def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     small = p.rows * module.hidden_size < LARGE or not torch.is_grad_enabled()
     if cell is LSTM and small and 0 < p.rows == len(p) * p._structure.longest:
         return _rectangle
+    if cell is None or not _are_plain(data, data, *states):
+        return _run_packed
     weights = weights_of(module)
-    if cell is None or not _are_plain(data, states, weights):
+    for own, shapes in zip(weights, shapes_of(module), strict=True):
+        for w, (name, shape) in zip(own, shapes.items(), strict=True):
+            if shape:
+                _check_shape(name, w, shape)
+    if not _are_plain(data, *[w for own in weights for w in own if w is not None]):
         return _run_packed
     return functools.partial(_steps, cell, weights)
 
@@ -229,15 +260,12 @@ def _cell_of(module: Module) -> Any:
     return None if hooked else cell
 
 
-def _are_plain(data: Tensor, states: Sequence[Tensor], weights: Sequence[Weights]) -> bool:
-    """Tell whether steps of this library take them."""
+def _are_plain(data: Tensor, *tensors: Tensor) -> bool:
+    """Tell whether steps of this library take these tensors beside such items."""
     library: Any = library_of(data)
     if data.dtype not in DTYPES or data.is_neg() or library.autocasts(data):
         return False
-    return all(
-        type(t) in PLAIN and t.dtype is data.dtype and t.is_cpu and t.layout is torch.strided
-        for t in (data, *states, *[w for ws in weights for w in ws if w is not None])
-    )
+    return all(type(t) in PLAIN and t.dtype is data.dtype and t.is_cpu and t.layout is torch.strided for t in tensors)
 
 
 def _rectangle(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
