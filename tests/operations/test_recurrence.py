@@ -253,6 +253,13 @@ def test_what_is_not_a_step_may_be_anything():
 X = sf.Ragged(np.arange(3.0), [2, 1])
 
 
+class Unwilling:
+    """A number that says something of its own."""
+
+    def __float__(self):
+        raise RuntimeError("I would rather not")
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
@@ -272,6 +279,9 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (lambda: sf.recurrence(sf.Ragged(np.ones(3) * 1j, [3]), 0.5), TypeError, "takes no items of dtype complex128"),
         (lambda: sf.vjp(sf.recurrence, sf.Ragged(np.arange(3), [3]), 0.5), TypeError, "has no gradient"),
         (lambda: sf.ema(X, 1.5), sf.ConversionError, "decay must be from 0 to 1, not 1.5"),
+        (lambda: sf.ema(X, 1j), TypeError, "decay must be a number, not 1j"),
+        (lambda: sf.ema(X, np.array(1j)), TypeError, r"decay must be a number, not array\(0.\+1.j\)"),
+        (lambda: sf.ema(X, Unwilling()), sf.ConversionError, "decay must be a number, not .*I would rather not"),
         (lambda: sf.ema(X, np.nan), sf.ConversionError, "decay must be from 0 to 1, not nan"),
         (lambda: sf.standardize(X, center="median"), sf.ConversionError, "center must be 'mean' or 'others'"),
         (lambda: sf.standardize(X, scale="range"), sf.ConversionError, "scale must be 'std' or None"),
@@ -288,3 +298,16 @@ def test_equal_items_are_exactly_zero():
     x = sf.Ragged(np.full(7, 0.1, "f4"), [5, 1, 0, 1])
     for options in ({}, {"center": "others"}, {"scale": None}, {"level": None}, {"eps": 0, "scale": None}):
         assert not sf.standardize(x, **options).data.any()
+
+
+@pytest.mark.parametrize("options", [{"eps": 0}, {"eps": 0, "ddof": 0}, {"eps": 0, "center": "others"}], ids=str)
+def test_equal_items_without_eps_are_zero_and_have_no_gradient(arrays, options):
+    x = sf.Ragged(np.array([0.1, 0.1, 0.1, 7, 2, 4]), [3, 1, 2])
+    y, pullback = sf.vjp(sf.standardize, arrays.up(x), **options)
+    found = rows(arrays.down(y))
+    assert not found[:4].any()
+    assert found[4:].all()
+    assert not rows(arrays.down(pullback(arrays.up(with_rows(x, np.arange(6.0))))))[:4].any()
+    assert not sf.rl.group_advantages(np.full(6, 0.1), 3, **options).any()
+    assert not sf.rl.whiten(sf.Ragged(np.full(3, 0.1), [1, 2]), eps=0).data.any()
+    assert np.isnan(sf.standardize(sf.Ragged(np.array([0.1, np.nan]), [2]), **options).data).all()

@@ -187,6 +187,7 @@ def test_groups():
     assert not sf.rl.group_advantages(np.full(8, 0.1, "f4"), 4).any()
     assert sf.rl.group_advantages(np.zeros(0), 4).shape == (0,)
     assert sf.rl.group_advantages(np.arange(4), [0, 0, 1, 1]).dtype == np.float64
+    assert sf.rl.group_advantages([], []).shape == (0,)
 
 
 @every_encoding
@@ -253,6 +254,15 @@ def test_parts_add_up_to_the_whole_and_empty_ones_to_nothing():
     assert sf.rl.mean_loss(sf.Ragged(np.ones(3, "f4"), [0, 3]), per="sequence").dtype == np.float32
 
 
+@pytest.mark.parametrize("per", ["token", "sequence"])
+def test_a_total_of_none_is_none_of_ours(arrays, per):
+    """Where `total` says that there are no steps, steps of this batch are seen in the loss."""
+    losses, where = sf.Ragged(np.array([1.0, 2.0]), [1, 1]), np.array([True, True])
+    for marks, wanted in ((where, np.inf), (~where, 0.0)):
+        found = sf.rl.mean_loss(arrays.up(losses), where=marks, per=per, total=0)
+        assert np.asarray(arrays.down(found)) == wanted
+
+
 def test_a_limit_holds_without_a_gradient():
     logp, old = sf.Ragged(np.array([0.0, -900.0, 1.0]), [3]), sf.Ragged(np.array([-900.0, 0, 0]), [3])
     y, pullback = sf.vjp(sf.rl.ratios, logp, old, limit=2)
@@ -289,6 +299,7 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (lambda: sf.rl.mean_loss(X, length=3), sf.ConversionError, "length goes with per='sequence'"),
         (lambda: sf.rl.mean_loss(X, total=-1), sf.ConversionError, "total must not be negative"),
         (lambda: sf.rl.mean_loss(X, ranks=0), sf.ConversionError, "ranks must be at least 1"),
+        (lambda: sf.rl.mean_loss(X, ranks=10**400), sf.ConversionError, "ranks must be a number"),
         (lambda: sf.rl.group_advantages(np.ones(5), 2), sf.StructureError, "5 samples are no groups of 2"),
         (lambda: sf.rl.group_advantages(np.ones(5), 0), sf.ConversionError, "group must be at least 1 sample"),
         (lambda: sf.rl.group_advantages(np.ones(2), [1]), sf.StructureError, "one key is needed for each"),

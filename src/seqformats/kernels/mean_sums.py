@@ -1,9 +1,9 @@
 """A mean over all sequences of what `marked_sums` has found, and the weight of an item of each sequence in it.
 
 ``sums (n * 3,)``; ``how (3,)``: a length that all sequences are said to have, or 0; how many items, or sequences, there
-are in all, or 0 for those that count here; and a factor.  `each` 0: the sum over all items that count, divided by their
-number; 1: the sum over sequences of their mean, or of their sum divided by the length, divided by the number of those
-that have items that count.  ``out (1,)`` and ``weights (n,)``, float64; one unit has all the work.
+are in all, or -1 for those that count here; and a factor.  `each` 0: the sum over all items that count, divided by
+their number; 1: the sum over sequences of their mean, or of their sum divided by the length, divided by the number of
+those that have items that count.  ``out (1,)`` and ``weights (n,)``, float64; one unit has all the work.
 """
 
 from . import parts as p
@@ -16,7 +16,8 @@ def cpu(sums: Array, how: Array, out: Array, weights: Array, each: int, width: i
     """The one unit."""
     for _ in range(lo, hi):
         whole = how[1]
-        if whole == 0.0:
+        if whole < 0.0:
+            whole = 0.0
             for i in range(weights.size):
                 if each == 0:
                     whole += sums[3 * i]
@@ -38,7 +39,8 @@ def cuda(sums: Array, how: Array, out: Array, weights: Array, each: int, width: 
     """The one unit, by one thread, since there are few sequences."""
     if gpu.grid(1) == 0:
         whole = how[1]
-        if whole == 0:
+        if whole < 0:
+            whole = p.zero_in(how)
             for i in range(weights.size):
                 if each == 0:
                     whole += sums[3 * i]

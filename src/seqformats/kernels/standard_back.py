@@ -59,7 +59,7 @@ def cpu(
                 factor = number / (number - 1.0) if number > 1.0 else 0.0
             if scaled != 0:
                 deviation = np.sqrt(squares / (number - how[0])) if number > how[0] else 0.0
-                factor = factor / (deviation + how[1]) if number > how[0] else 0.0
+                factor = factor / (deviation + how[1]) if number > how[0] and deviation + how[1] != 0.0 else 0.0
                 if deviation > 0.0:
                     turn = factor * both / ((deviation + how[1]) * deviation * (number - how[0]))
             for t in range(length):
@@ -139,7 +139,9 @@ def cuda(
                 factor = number / (number - one) if number > one else p.zero_in(how)
             if scaled != 0:
                 deviation = sqrt(squares / (number - how[0])) if number > how[0] else p.zero_in(how)
-                factor = factor / (deviation + how[1]) if number > how[0] else p.zero_in(how)
+                factor = (
+                    factor / (deviation + how[1]) if number > how[0] and deviation + how[1] != 0 else p.zero_in(how)
+                )
                 if deviation > 0:
                     turn = factor * both / ((deviation + how[1]) * deviation * (number - how[0]))
             t = gpu.threadIdx.y

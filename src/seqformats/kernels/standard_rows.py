@@ -8,7 +8,7 @@ before the squares are divided by it, and what is added to the deviation.
 number of items, their sum and that of their squares, of which mean and deviation are made instead.
 
 There are two passes, and what is added up are differences from the first item that counts: equal items get exactly 0.
-So do items that are too few for a deviation, or a mean of others.
+So do items that are too few for a deviation, or a mean of others, and all where nothing would be divided by.
 """
 
 import numpy as np
@@ -61,7 +61,8 @@ def cpu(
             if others != 0:
                 factor = number / (number - 1.0) if number > 1.0 else 0.0
             if scaled != 0:
-                factor = factor / (np.sqrt(squares / (number - how[0])) + how[1]) if number > how[0] else 0.0
+                over = np.sqrt(squares / (number - how[0])) + how[1] if number > how[0] else 0.0
+                factor = factor / over if over != 0.0 else 0.0
             for t in range(length):
                 row = first + p.along(at, t)
                 value = 0.0
@@ -126,7 +127,8 @@ def cuda(
             if others != 0:
                 factor = number / (number - one) if number > one else p.zero_in(how)
             if scaled != 0:
-                factor = factor / (sqrt(squares / (number - how[0])) + how[1]) if number > how[0] else p.zero_in(how)
+                over = sqrt(squares / (number - how[0])) + how[1] if number > how[0] else p.zero_in(how)
+                factor = factor / over if over != 0 else p.zero_in(how)
             t = gpu.threadIdx.y
             while t < length and k < width:
                 row = first + p.along(at, t)

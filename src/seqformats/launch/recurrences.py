@@ -165,9 +165,10 @@ def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values
         factor = numpy.where(number > 1, number / numpy.maximum(number - 1, 1), 0)
     if scaled:
         spread = squares / numpy.where(number > ddof, number - ddof, 1)
-        some = spread > 0  # a root has no slope at zero
-        deviation = numpy.where(some, numpy.sqrt(numpy.where(some, spread, 1)), 0)
-        factor = numpy.where(number > ddof, factor / numpy.where(number > ddof, deviation + eps, 1), 0)
+        some = spread != 0  # a root has no slope at zero
+        over = numpy.where(some, numpy.sqrt(numpy.where(some, spread, 1)), 0) + eps
+        some = (number > ddof) & (over != 0)
+        factor = numpy.where(some, factor / numpy.where(some, over, 1), 0)
     _write(out, s.laid(away * s.spread(numpy.broadcast_to(factor, (s.n, factor.shape[1]))), out))
 
 
@@ -210,13 +211,13 @@ def _mean(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     numpy, rows = library.numpy, _value(sums).reshape(-1, 3)
     length, whole, factor = (float(number) for number in np.asarray(how))
     number, total = library.lax.stop_gradient(rows[:, 0]), rows[:, 1]
-    found = whole or (numpy.where(number > 0, 1, 0) if each else number).sum()
-    weight = factor / numpy.where(found == 0, 1, found)
+    found = (numpy.where(number > 0, 1, 0) if each else number).sum() if whole < 0 else number.dtype.type(whole)
+    weight = factor / numpy.where(number > 0, found, 1)
     if each:
         weight = weight / (length or numpy.maximum(number, 1))
     weight = numpy.where(number > 0, weight, 0)
     _write(weights, weight)
-    _write(out, (total * weight).sum())
+    _write(out, numpy.where(number > 0, total * weight, 0).sum())
 
 
 FORMULAS_OF_STEPS: dict[str, Formula] = {

@@ -51,7 +51,7 @@ class _Groups(NamedTuple):
             if n % size:
                 raise COUNTS(f"{n} samples are no groups of {size}; give group= a key per sample where sizes differ")
             return cls(Structure.of_lengths(np.full(n // size, size)), None, None)
-        keys = np.asarray(to_host(group)) if is_array(group) else read_list(group, "group")
+        keys = np.asarray(to_host(group)) if is_array(group) else read_list(group or np.zeros(0, int), "group")
         if keys.shape != (n,):
             raise COUNTS(
                 f"group has keys of shape {keys.shape}, but there are {n} samples, and one key is needed for each"

@@ -310,7 +310,7 @@ def mean_loss(
         With ``per="sequence"``: a length for all sequences, by which their sums are divided instead of their steps.
     total : float, optional
         How many steps, or sequences with a step, there are in all micro-batches and on all ranks; by default those of
-        this batch.  0 says that there are none anywhere.
+        this batch.  0 says that there are none anywhere; if this batch has some, the loss is not finite.
     ranks : int
         A factor, since data parallel trainers take the mean of the gradients of their ranks.
 
@@ -350,15 +350,14 @@ def mean_loss(
         raise CHOICE(f"per must be 'token' or 'sequence', not {quote(per)}")
     if length is not None and per == "token":
         raise TOGETHER("length goes with per='sequence', whose sums are divided by it")
-    numbers = [
-        0.0 if value is None else _not_negative(value, what) for value, what in ((length, "length"), (total, "total"))
-    ]
-    if length is not None and not numbers[0]:
+    each = 0.0 if length is None else _not_negative(length, "length")
+    if length is not None and not each:
         raise RANGE("length must be above 0, since sums are divided by it")
+    of_all = -1.0 if total is None else _not_negative(total, "total")
     count = whole(ranks, "ranks")
     if count < 1:
         raise RANGE(f"ranks must be at least 1, not {quote(ranks)}")
-    how = np.array([*numbers, float(count)])
+    how = np.array([each, of_all, number(count, "ranks")])
     given = name_of(own)
     kind, name = floats_for("a loss", given)
     shape: Encoding = without_data(own)
