@@ -266,6 +266,8 @@ X, Y = sf.Ragged(np.arange(3.0), [2, 1]), sf.Ragged(np.arange(3.0), [1, 2])
         ),
         (lambda: sf.rl.gae(X, X, gamma=np.ones(3)), sf.StructureError, r"gamma must be a number, or have shape \(2,\)"),
         (lambda: sf.rl.gae(X, X, lam="0.9"), TypeError, "lam must be a number"),
+        (lambda: sf.rl.gae(X, X, bootstrap=np.ones(2) * 1j), TypeError, "bootstrap takes no items of dtype complex128"),
+        (lambda: sf.rl.returns(X, bootstrap=np.array(["a", "b"])), TypeError, "bootstrap takes no items of dtype <U1"),
         (lambda: sf.rl.gae(X, X, bootstrap=np.ones(3)), sf.StructureError, r"bootstrap must have shape \(2,\)"),
         (lambda: sf.rl.gae(X, X, where=[1, 0, 1]), sf.StructureError, "list"),
         (lambda: sf.rl.gae(X, X, where=np.array([1, 0, 1])), TypeError, "where must hold bools, not int64"),

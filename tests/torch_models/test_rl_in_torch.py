@@ -88,6 +88,8 @@ def test_no_gradient_is_lost_without_a_word():
         lambda: sf.rl.policy_loss(x, x.detach(), asking(4)),
         lambda: sf.rl.gae(x, x, gamma=asking(4)),
         lambda: sf.rl.whiten(x, moments=asking(3)),
+        lambda: sf.ema(x, asking()),
+        lambda: sf.rl.whiten(x, eps=asking()),
     ):
         with pytest.raises(TypeError, match="give it detached"):
             call()
@@ -96,6 +98,32 @@ def test_no_gradient_is_lost_without_a_word():
         torch.autograd.grad(losses.data.sum(), x.data, create_graph=True)
     with pytest.raises(sf.DeviceError, match="give both in one library"):
         sf.rl.gae(x, sf.Ragged(np.ones(ROWS), LENGTHS))
+
+
+def test_numbers_of_sequences_may_be_on_either_side():
+    import torch
+
+    x = sf.Ragged(torch.ones(3, dtype=torch.float64), [2, 1])
+    halves = [np.full(2, 0.5), [0.5, 0.5], torch.full((2,), 0.5), 0.5, np.full(2, 0.5, ">f8")]
+    for gamma in halves:
+        for lam in halves:
+            assert sf.rl.traces(x, gamma=gamma, lam=lam).data.tolist() == [1, 1.25, 1]
+    swapped = np.array([3.0, 4.0], ">f8")
+    assert sf.rl.returns(x, bootstrap=swapped).data.tolist() == [5, 4, 5]
+    assert sf.recurrence(x, 0.5, initial=swapped).data.tolist() == [2.5, 2.25, 3]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_that_are_no_numbers():
+    import torch
+
+    x = sf.Ragged(torch.ones(3), [2, 1])
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(1)])
+    for value in (torch.ones((), device="meta"), nested, torch.ones((), dtype=torch.complex64)):
+        with pytest.raises((sf.ConversionError, TypeError), match=r"(?s)decay must be a number.*\[SF"):
+            sf.ema(x, value)
+    with pytest.raises(TypeError, match="old is a nested tensor"):
+        sf.rl.ratios(x, nested)
 
 
 def test_half_precision_is_added_up_in_float32_by_autocast():

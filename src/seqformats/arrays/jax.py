@@ -191,7 +191,7 @@ class Jax(Library):
 
     def _made(self, x: Array, like: JaxArray) -> JaxArray:
         """A copy of an array of the host beside `like`."""
-        out = _allocate_aligned(np.empty, x.shape, x.dtype)
+        out = _allocate_aligned(np.empty, x.shape, x.dtype.newbyteorder("="))
         out[...] = x
         return self._put(out, like)
 

@@ -415,6 +415,7 @@ class Torch(Library):
 
     def from_host(self, x: Array, like: Tensor) -> Tensor:
         host = np.array(x)
+        host = host.astype(host.dtype.newbyteorder("="), copy=False)
         try:
             made = self.torch.from_numpy(host)
         except TypeError:

@@ -106,8 +106,9 @@ def check_beside(given: Array, x: Encoding, what: str, other: str) -> None:
 def batch_beside(given: Given, x: Encoding, what: str, other: str = "x", item: tuple[int, ...] | None = ()) -> Operand:
     """A batch that has sequences as long as those of `x`, and items of this shape; None: any."""
     if is_array(given):
+        shape = tuple(adopt(given, what)[1].shape)
         raise KIND(
-            f"{what} has a number per item, so it must be a batch, not an array of shape {tuple(given.shape)}; "
+            f"{what} has a number per item, so it must be a batch, not an array of shape {shape}; "
             f"sf.Ragged({what}, sf.lengths({other})) makes one of rows"
         )
     if item == () and core.data_alike(given, x, x._sample()) is not None:

@@ -7,8 +7,10 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
+from ..arrays import is_array, library_of
 from ..converters.layouts import check_at_least
-from ..errors import CHOICE, EXACT, KIND, OVERFLOW, RANGE, quote
+from ..errors import CHOICE, EXACT, KIND, LOST, OVERFLOW, RANGE, quote
+from ..formats.leaves import wants_grad
 from ..formats.structure import MOST, Structure, whole
 
 ALL = 1 << 32
@@ -16,17 +18,21 @@ ALL = 1 << 32
 
 
 def number(value: object, what: str) -> float:
-    """Read a float; TypeError for an object that is no number."""
+    """Read a float; TypeError for an object that is no number, and for a tensor whose gradient would be lost."""
     if type(value) is float or (type(value) is int and -ALL < value < ALL):
         return float(value)
     given: Any = value
-    single = isinstance(value, SupportsFloat) and getattr(value, "shape", ()) == () and not np.iscomplexobj(given)
-    if not single or isinstance(value, (bool, np.bool_, str, bytes)):
-        raise KIND(f"{what} must be a number, not {quote(value)}")
+    library = library_of(given) if is_array(given) else None
+    if library and not library.functional and wants_grad(given):
+        raise LOST(f"{what} is a number here, and its gradient would be lost; give it detached")
     try:
-        return float(given)
-    except (TypeError, ValueError, OverflowError) as error:
+        single = isinstance(value, SupportsFloat) and getattr(value, "shape", ()) == ()
+        imaginary = library.dtype_name(given.dtype).startswith("complex") if library else np.iscomplexobj(given)
+        if single and not imaginary and not isinstance(value, (bool, np.bool_, str, bytes)):
+            return float(given)
+    except Exception as error:  # what a foreign object says of itself
         raise RANGE(f"{what} must be a number, not {quote(value)}: {error}") from None
+    raise KIND(f"{what} must be a number, not {quote(value)}")
 
 
 def choice(given: object, what: str, known: Iterable[str]) -> int:

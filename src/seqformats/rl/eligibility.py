@@ -26,10 +26,10 @@ from ..operations.scan import Scan
 
 
 def _product(one: Array, two: Array) -> Array:
-    """Numbers times numbers, of which either may be one for all, on the host."""
+    """Numbers times numbers, of which either may be on the host, and one for all."""
     for a, b in ((one, two), (two, one)):
-        if type(a) is np.ndarray and a.size == 1:
-            return b * float(a[0])
+        if type(a) is np.ndarray:
+            return b * (float(a[0]) if a.size == 1 else library_of(b).from_host(a, b))
     return one * two
 
 

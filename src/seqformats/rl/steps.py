@@ -139,10 +139,13 @@ def _bootstrap(given: Given, x: Encoding) -> Operand | None:
     if given is None:
         return None
     if is_array(given):
-        return Operand(rows_beside(given, x, "bootstrap"))
-    if isinstance(given, (list, tuple)) and all(isinstance(v, (int, float)) for v in given) and given:
-        return Operand(rows_beside(np.asarray(given, np.float64), x, "bootstrap"))
-    return batch_beside(given, x, "bootstrap", "the batch")
+        found = Operand(rows_beside(given, x, "bootstrap"))
+    elif isinstance(given, (list, tuple)) and all(isinstance(v, (int, float)) for v in given) and given:
+        found = Operand(rows_beside(np.asarray(given, np.float64), x, "bootstrap"))
+    else:
+        found = batch_beside(given, x, "bootstrap", "the batch")
+    floats_for("bootstrap", _name(found.own))
+    return found
 
 
 class _Given(NamedTuple):
