@@ -292,6 +292,10 @@ def test_half_precision_and_autocast(kind, dtype):
         module, x = kind(3, 5), sf.Ragged(torch.randn(5, 3), [2, 3])
         packed = sf.convert(x, sf.Packed)
         assert torch.equal(rnn(module, packed)[0].data, module(packed.to_torch())[0].data)
+        for other in (torch.float64, torch.int64):  # which autocast leaves as they are
+            with pytest.raises(TypeError, match="items must have the dtype of the weights"):
+                rnn(module, sf.Ragged(torch.ones(5, 3, dtype=other), [2, 3]))
+        assert rnn(module.double(), sf.Ragged(torch.ones(5, 3).double(), [2, 3]))[0].dtype is torch.float64
 
 
 @pytest.mark.parametrize(

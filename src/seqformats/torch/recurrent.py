@@ -29,6 +29,8 @@ Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequenc
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
 PLAIN = (torch.Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
+CAST = (torch.float32, torch.float16, torch.bfloat16)
+"""Dtypes that autocast brings to one; it leaves float64 as it is."""
 LARGE = 1 << 19
 """Numbers of a result from which, with gradients, the steps of this library beat PyTorch's LSTM on a rectangle."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -60,8 +62,8 @@ def rnn(module: Module, x: Batch, state: State = None) -> tuple[Any, State]:
     ------
     TypeError
         If `module` is none of these, if `x` is no batch of tensors, or if `state` is no tensor, or for `LSTM` no pair;
-        for items, states and weights of different dtypes, except under autocast; for a weight that is not there; and
-        for states and weights that are not dense.
+        for items, states and weights of different dtypes, except those that autocast brings to one; for a weight that
+        is not there; and for states and weights that are not dense.
     StructureError
         For items of another width, and a state or weights of another shape.
     DeviceError
@@ -210,9 +212,10 @@ def _check_weights(module: Module, data: Tensor, states: Sequence[Tensor]) -> No
         _check_device(name, w, data)
         adopt(w, name)
     weight = next(iter(own.values()), None)
-    if weight is not None and not library.autocasts(data):
+    if weight is not None:
+        alike = CAST if weight.dtype in CAST and library.autocasts(data) else (weight.dtype,)
         for name, t in (("items", data), *zip(("h", "c"), states, strict=False), *own.items()):
-            if t.dtype is not weight.dtype:
+            if t.dtype not in alike:
                 raise DTYPE(f"{name} must have the dtype of the weights, {weight.dtype}, not {t.dtype}")
     if parametrize.type_before_parametrizations(module) in (*CELLS, nn.RNN):
         for name, shape in itertools.chain.from_iterable(side.items() for side in shapes_of(module)):
