@@ -239,6 +239,23 @@ def test_no_reward_is_lost_by_where_it_is_written():
     assert sf.rl.returns(rewards, where=~where).data.tolist() == [0, 7, 6, 0, 5]  # the first reward is nobody's: 0
 
 
+def test_constants_may_change_before_the_pullback():
+    x, values = sf.Ragged(np.arange(6.0), [4, 2]), sf.Ragged(np.ones(6), [4, 2])
+    calls = [
+        (sf.rl.gae, (x, values), {"gamma": np.full(2, 0.5), "lam": np.full(2, 0.5)}),
+        (sf.rl.returns, (x,), {"gamma": np.full(2, 0.5), "done": np.arange(6) == 1}),
+        (sf.rl.traces, (x,), {"gamma": np.full(2, 0.5), "lam": np.full(2, 0.5), "where": np.arange(6) != 1}),
+        (sf.rl.whiten, (x,), {"moments": np.array([9.0, 2.0, 11.0])}),
+    ]
+    for function, args, constants in calls:
+        y, pullback = sf.vjp(function, *args, **constants)
+        before = pullback(y)
+        for constant in constants.values():
+            constant[:] = 1
+        for one, two in zip(*[z if isinstance(z, tuple) else (z,) for z in (before, pullback(y))], strict=True):
+            oracle.assert_bits(one.data, two.data)
+
+
 def test_vapo_has_a_lambda_of_its_own_for_each_sequence():
     r, v = sf.Ragged(np.arange(6.0), [4, 2]), sf.Ragged(np.ones(6), [4, 2])
     lam = 1 - 1 / (0.5 * sf.lengths(r) + 1)

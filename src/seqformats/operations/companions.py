@@ -202,9 +202,9 @@ def marks_where(given: Given, rows: Given) -> Operand:
     return found._replace(own=own._with([theirs.from_host(to_host(leaf), rows) for leaf in own._leaves()]))
 
 
-def copy_marks(marks: Array) -> Array:
-    """Copy marks for a pullback, since the caller may write others before it is called."""
-    return marks if marks is NO_MARKS else library_of(marks).copy(marks)
+def copy_constant(given: Array) -> Array:
+    """Copy marks or numbers for a pullback, since the caller may write others before it is called."""
+    return given if given is NO_MARKS or given is NOTHING else library_of(given).copy(given)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

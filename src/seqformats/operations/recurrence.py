@@ -17,7 +17,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
 from .annotations import B, Batch
 from .averages import Averages
-from .companions import NO_MARKS, NOTHING, copy_marks, floats_for, in_kind, marks_beside, settled_like
+from .companions import NO_MARKS, NOTHING, copy_constant, floats_for, in_kind, marks_beside, settled_like
 from .options import number
 from .over import in_one_array, layout_for, name_of
 from .scan import Decay, Scan, decay_of, initial_of, start_of
@@ -183,7 +183,7 @@ def _call(found: Operand, by: Decay, start: Operands, started: bool, scan: Scan,
         differentiable(name_of(z), "a recurrence")
         if by.is_operand and not final and not started:
             differentiable(decay_name, "a recurrence")
-        fixed = scan._replace(marks=copy_marks(scan.marks), shape=without_data(z))
+        fixed = scan._replace(marks=copy_constant(scan.marks), shape=without_data(z))
         like = by._replace(own=without_data(given[1])) if by.is_operand else by
         memory = _Memory(fixed, like, library.alias(out), decay, first, started, final)
         return result, memory.pullback
@@ -361,7 +361,7 @@ def _ema(x: B, decay: object, adjust: object, where: object) -> Call[B]:
         if not back:
             return y, None
         differentiable(name_of(z), "a moving average")
-        fixed = averages._replace(marks=copy_marks(averages.marks))
+        fixed = averages._replace(marks=copy_constant(averages.marks))
         return y, lambda dy: linear(lambda d: fixed.along(d, True), fixed.along, dy)
 
     return Call(own, rule, found.result, found.gradient)

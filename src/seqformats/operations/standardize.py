@@ -19,7 +19,7 @@ from ..gradients.operation import Call, Operand, Pullback, operand, operation, t
 from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .choices import Scaling
-from .companions import NOTHING, copy_marks, floats_for, marks_beside, one_sequence, settled_like
+from .companions import NOTHING, copy_constant, floats_for, marks_beside, one_sequence, settled_like
 from .options import number
 from .over import flat_layout, in_one_array, layout_for, name_of, rows_like
 
@@ -101,10 +101,11 @@ def standardize_call(
         if not back:
             return y, None
         differentiable(name_of(z), "standardizing")
-        own_marks, rows, theirs = copy_marks(marks), library.alias(items), name_of(z)
+        own_marks, fixed = copy_constant(marks), copy_constant(given)
+        rows, theirs = library.alias(items), name_of(z)
 
         def pullback(dy: Encoding) -> Encoding:
-            return put(standard.backward(library, take(dy), rows, at, own_marks, given), theirs)
+            return put(standard.backward(library, take(dy), rows, at, own_marks, fixed), theirs)
 
         return y, pullback
 

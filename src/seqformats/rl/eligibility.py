@@ -15,7 +15,7 @@ from ..gradients.operation import Call, Pullback, linear, operand, operation, to
 from ..operations.annotations import B, Batch
 from ..operations.companions import (
     NOTHING,
-    copy_marks,
+    copy_constant,
     floats_for,
     marks_beside,
     numbers_of,
@@ -109,7 +109,7 @@ def traces(
         if not back:
             return forward(z), None
         differentiable(name_of(z), "a trace")
-        theirs, fixed = name_of(z), scan._replace(marks=copy_marks(scan.marks), ends=copy_marks(scan.ends))
+        theirs, fixed = name_of(z), scan._replace(marks=copy_constant(scan.marks), ends=copy_constant(scan.ends))
 
         def transpose(dy: Encoding) -> Encoding:
             library = library_of(dy._sample())

@@ -20,7 +20,7 @@ from ..operations.annotations import B, Batch
 from ..operations.companions import (
     NO_MARKS,
     constant,
-    copy_marks,
+    copy_constant,
     floats_for,
     marks_beside,
     of_numbers,
@@ -154,7 +154,7 @@ def group_advantages(
         if not back:
             return settled_like(library, y, name), None
         differentiable(given, "an advantage")
-        own_marks, rows = copy_marks(marks), library.alias(items)
+        own_marks, rows = copy_constant(marks), library.alias(items)
 
         def pullback(dy: Array) -> Array:
             slopes = groups.sort(library, library.astype(dy, kind))
@@ -240,7 +240,7 @@ def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Array]:
         if not back:
             return y, None
         differentiable(given, "a moment")
-        rows, counts = library.alias(items), copy_marks(marks)
+        rows, counts = library.alias(items), copy_constant(marks)
 
         def pullback(dy: Array) -> Encoding:
             slopes = dy[1] + 2 * rows * dy[2]

@@ -21,7 +21,7 @@ from ..operations.companions import (
     NOTHING,
     batch_beside,
     constant,
-    copy_marks,
+    copy_constant,
     data_beside,
     floats_for,
     marks_beside,
@@ -80,7 +80,7 @@ class _Policy(NamedTuple):
         if not back:
             return y, None
         differentiable(given, self.what)
-        marks = copy_marks(self.marks)
+        marks = copy_constant(self.marks)
 
         def pullback(dy: Encoding) -> Encoding:
             data = library.astype(in_one_array(dy).data, self.kind)
@@ -387,7 +387,7 @@ def mean_loss(
         if not back:
             return y, None
         differentiable(given, "a loss")
-        fixed = copy_marks(marks)
+        fixed = copy_constant(marks)
 
         def transpose(dy: Array) -> Encoding:
             made = rows_like(library, at, (), library.dtype(kind), dy)

@@ -17,7 +17,7 @@ from ..launch.kernel import kernel
 from ..operations.annotations import Batch
 from ..operations.companions import (
     NOTHING,
-    copy_marks,
+    copy_constant,
     data_beside,
     floats_for,
     in_kind,
@@ -127,7 +127,7 @@ def token_rewards(
             return y, None
         for one in names:
             differentiable(one, "a reward")
-        fixed = parts._replace(marks=copy_marks(parts.marks))
+        fixed = parts._replace(marks=copy_constant(parts.marks))
 
         def pullback(dy: Encoding) -> tuple[Any, ...]:
             slopes = library_of(dy._sample()).astype(in_one_array(dy).data, kind)

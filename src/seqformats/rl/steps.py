@@ -19,7 +19,7 @@ from ..operations.companions import (
     NOTHING,
     Kinds,
     batch_beside,
-    copy_marks,
+    copy_constant,
     data_beside,
     floats_for,
     in_kind,
@@ -195,7 +195,8 @@ class _Given(NamedTuple):
                 return y, None
             for name in names:
                 differentiable(name, "an advantage" if self.values else "a return")
-            fixed = steps._replace(marks=copy_marks(steps.marks), ends=copy_marks(steps.ends))
+            gamma, lam, marks, ends = map(copy_constant, (steps.gamma, steps.lam, steps.marks, steps.ends))
+            fixed = steps._replace(gamma=gamma, lam=lam, marks=marks, ends=ends)
             likes = [without_data(x) for x in operands]
             own = operands[-1]
             after = None

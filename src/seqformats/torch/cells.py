@@ -23,7 +23,7 @@ def shapes_of(module: Module) -> list[dict[str, tuple[int, ...]]]:
     sides = ("", "_reverse")[: 1 + module.bidirectional]
     high, width = {"LSTM": 4, "GRU": 3}.get(module.mode, 1) * module.hidden_size, module.proj_size or module.hidden_size
     bias = (high,) if module.bias else ()
-    found = []
+    found: list[dict[str, tuple[int, ...]]] = []
     for layer in range(module.num_layers):
         deep = width * len(sides) if layer else module.input_size
         shapes = (high, deep), (high, width), bias, bias, (width, module.hidden_size) if module.proj_size else ()
