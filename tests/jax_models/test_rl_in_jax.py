@@ -88,3 +88,16 @@ def test_losses_of_policies(level):
         return [loss, sf.rl.ratios(b(x), before, level=level)]
 
     check(call, [old + 0.2 * rng.standard_normal(ROWS)], sf.Masked)
+
+
+def test_nothing_is_divided_by_zero():
+    x = sf.Ragged(jax.numpy.asarray([0.5, 0.5, 0.5, 7.0, jax.numpy.nan]), [3, 1, 1])
+    assert sf.standardize(x, eps=0, ddof=0).data.tolist()[:4] == [0, 0, 0, 0]
+    slope = jax.grad(lambda rows: sf.standardize(sf.Ragged(rows, [3]), eps=0).data[0])(jax.numpy.ones(3))
+    assert slope.tolist() == [0, 0, 0]
+    losses = sf.Ragged(jax.numpy.ones(2), [2])
+    assert float(sf.rl.mean_loss(losses, total=0)) == np.inf
+    assert float(sf.rl.mean_loss(losses, where=np.zeros(2, bool), total=0)) == 0
+    swapped = np.full(2, 2.0, ">f4")  # JAX has no such dtype
+    assert sf.recurrence(losses, swapped).data.tolist() == [1, 3]
+    assert sf.rl.traces(losses, gamma=jax.numpy.full(1, 0.5), lam=[0.5]).data.tolist() == [1, 1.25]
