@@ -573,10 +573,14 @@ ENDS = {
     "chunk": (lambda x: sf.chunk(x, 2), "chunk"),
     "nested": (lambda x: x.to_nested(), "to_nested"),
     "list": (lambda x: sf.with_list(lambda y: y.items)(x), "with_list"),
+    "flatten": (lambda x: sf.with_flatten(lambda rows: [2 * row for row in rows])(x), "with_flatten"),
+    "lists": (lambda x: (x.data + 1, SHOUT(WORDS))[1], "with_flatten"),
+    "option": (lambda x: sf.with_masked(lambda m: m.data, sides="left")(x), "option"),
     "level": (lambda x: sf.convert(x, sf.LoD), "LoD|option"),
     "recurrent": (lambda x: CELL(x), "Recurrent"),
 }
 CELL = FUNCTIONS = None
+SHOUT, WORDS = sf.with_flatten(lambda words: [word.upper() for word in words]), [["to", "be"], [], ["or"]]
 
 
 @pytest.mark.parametrize("name", ENDS)

@@ -18,7 +18,7 @@ from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
 from ..gradients.cotangent import cotangent, in_dtype
 from ..limits import OBJECT, check_finite, check_room
-from .wrapper import Function, without_items
+from .wrapper import Arguments, Function, Named, without_items
 
 
 def flattening(fn: Function, backprop: bool) -> Function:
@@ -26,34 +26,39 @@ def flattening(fn: Function, backprop: bool) -> Function:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(map(read_column, args))
-        at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
-        if at is None:
-            given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
-            raise BATCH(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
-        items, shape, back = _items(args[at])
-        returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
-        if not backprop:
-            return back(_check_count(returned, len(items), "the function"))
-        if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
-            raise RETURNED("with_flatten with backprop=True: the function must return (y, backprop)")
-        y, inner_backprop = returned
-        result = back(_check_count(y, len(items), "the function"))
-        outer = without_items(result) if is_encoding(result) else None
-        dtype = without_items(args[at]).dtype if isinstance(args[at], Encoding) else None
-
-        def outer_backprop(dy: object) -> Any:
-            flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
-            if len(flat) != len(items):
-                raise SLOPE(f"the gradient has {len(flat)} items, but the result has {len(items)}")
-            if given is not None and (shape is None or [a[1:] for a in given] != [b[1:] for b in shape]):
-                raise SLOPE("the gradient has as many items as the result, but other lengths")
-            dx = back(_check_count(inner_backprop(flat), len(items), "backprop"))
-            return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
-
-        return result, outer_backprop
+        return call_flat(fn, backprop, args, kwargs)
 
     return wrapped
+
+
+def call_flat(fn: Function, backprop: bool, args: Arguments, kwargs: Named) -> Any:
+    """Take the first batch apart, call, put back together."""
+    args = tuple(map(read_column, args))
+    at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
+    if at is None:
+        given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
+        raise BATCH(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
+    items, shape, back = _items(args[at])
+    returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
+    if not backprop:
+        return back(_check_count(returned, len(items), "the function"))
+    if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+        raise RETURNED("with_flatten with backprop=True: the function must return (y, backprop)")
+    y, inner_backprop = returned
+    result = back(_check_count(y, len(items), "the function"))
+    outer = without_items(result) if is_encoding(result) else None
+    dtype = without_items(args[at]).dtype if isinstance(args[at], Encoding) else None
+
+    def outer_backprop(dy: object) -> Any:
+        flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
+        if len(flat) != len(items):
+            raise SLOPE(f"the gradient has {len(flat)} items, but the result has {len(items)}")
+        if given is not None and (shape is None or [a[1:] for a in given] != [b[1:] for b in shape]):
+            raise SLOPE("the gradient has as many items as the result, but other lengths")
+        dx = back(_check_count(inner_backprop(flat), len(items), "backprop"))
+        return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
+
+    return result, outer_backprop
 
 
 def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]]:
@@ -104,6 +109,11 @@ class _Shape(NamedTuple):
     kinds: list[type]  # of each list
     counts: list[int]  # of the lists within, or 0
     items: list[int]  # that it holds itself
+
+
+def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
+    """Tell whether these have the same lengths, whatever is a list and what a tuple."""
+    return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
 
 
 def _flatten(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:

@@ -39,6 +39,19 @@ class Argument(NamedTuple):
     level: int = -1  # whose sequences those of the batch are
 
 
+def options_to(To: type[Encoding]) -> tuple[str, ...]:
+    """List the options that wrappers for an encoding take for its conversions."""
+    known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
+    return tuple(sorted(known | {"level", "dtype"}))
+
+
+def unknown_option(name: str, option: str, known: tuple[str, ...]) -> TypeError:
+    """Make the error for an option that a wrapper does not have."""
+    have = sorted((*known, "backprop", "like"))
+    hint = hints.for_option(option, have)
+    return OPTION(f"{name} has no option {quote(option)}; it has: {', '.join(have)}{hint}")
+
+
 class Wrapper:
     """Wrapper of functions for one encoding: convert, call, convert back."""
 
@@ -51,13 +64,10 @@ class Wrapper:
         like: Shaped | None = None,
         rows: bool = False,
     ) -> None:
-        known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
-        known |= {"level", "dtype"}
+        known = options_to(To)
         for option in options:
             if option not in known:
-                have = sorted(known | {"backprop", "like"})
-                hint = hints.for_option(option, have)
-                raise OPTION(f"{name} has no option {quote(option)}; it has: {', '.join(have)}{hint}")
+                raise unknown_option(name, option, known)
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}

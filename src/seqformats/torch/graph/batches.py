@@ -19,12 +19,23 @@ from ... import registry
 from ...formats import Encoding, Masked, Ragged
 from ...formats.structure import Structure
 from . import ops
-from .outside import refuse
 
 Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
 GRAPHED = tuple(ops.KINDS.values())
 OF_STRUCTURE = ("lengths", "offsets", "rows", "longest", "stable")
 OF_BATCH = ("_shape", "_dtype", "_lengths", "_indices", "_size_at_t")
+
+ENDS = (
+    "seqformats ends the graph here: {}. Conversions, reductions, attention, losses and what docs/models.md lists go "
+    "into one; without fullgraph=True the graph ends and goes on behind this"
+)
+
+
+def refuse(why: str) -> Callable[[], Any]:
+    """Make a function that ends the graph, and says why."""
+    stop: Callable[[], Any] = torch.compiler.disable(lambda: None, reason=ENDS.format(why))
+    return stop
+
 
 not_held = refuse("a batch that is no Ragged, Masked, Padded or Packed of tensors with its columns in a stable order")
 not_built = refuse("a batch that is built of other than a tensor and lengths; Ragged and Masked can be built there")
@@ -39,7 +50,10 @@ class Found(Structure):
         """See `Structure`."""
         if name not in OF_STRUCTURE:
             return super().__getattr__(name)
-        return fill(self, name, OF_STRUCTURE, ops.structure_over(self.tensor))
+        known = ops.structure_over(self.tensor)
+        for field in OF_STRUCTURE:
+            setattr(self, field, getattr(known, field))
+        return getattr(self, name)
 
 
 class _Tensor(dict[Any, Any]):
@@ -49,19 +63,15 @@ class _Tensor(dict[Any, Any]):
         return structure.tensor
 
 
-def fill(x: Any, name: str, names: tuple[str, ...], known: Any) -> Any:
-    """Fill the fields that another object has, and give that of a name."""
-    for field in names:
-        if hasattr(type(x), field):
-            object.__setattr__(x, field, getattr(known, field))
-    return getattr(x, name)
-
-
 def late(x: Any, name: str) -> Any:
     """Fill the fields that a graph has left out, where Python finds one of them empty."""
     if name not in OF_BATCH or not hasattr(type(x), name) or not hasattr(x, "_structure"):
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
-    return fill(x, name, OF_BATCH, ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure))
+    known = ops.batch_over(type(x).__name__, getattr(x, "side", "right"), x.data, x._structure)
+    for field in OF_BATCH:
+        if hasattr(type(x), field):
+            object.__setattr__(x, field, getattr(known, field))
+    return getattr(x, name)
 
 
 def lengths(x: Traced) -> torch.Tensor:
@@ -140,24 +150,12 @@ def falling(x: Traced) -> Any:
     return torch.sort(lengths(x), descending=True, stable=True)
 
 
-def size_at_t(x: Traced) -> Any:
-    """``x.size_at_t``."""
-    steps = x.data.shape[0] if x._lead == 2 else size(x, "longest")
-    return (lengths(x) > torch.arange(steps)[:, None]).sum(1).numpy()
-
-
-def alone(numbers: Traced) -> Any:
-    """A copy that nobody may write to: as an argument the compiler does not take a view of such an array."""
-    if isinstance(numbers, np.ndarray):
-        numbers = numbers.copy()
-        numbers.flags.writeable = False
-    return numbers
-
-
 VIEWS: dict[str, Callable[[Traced], Any]] = {
-    "lengths": lambda x: (falling(x)[0] if x._by_steps else lengths(x).clone()).numpy(),
-    "indices": lambda x: falling(x)[1].numpy(),
-    "size_at_t": size_at_t,
+    "lengths": lambda x: (falling(x).values if x._by_steps else lengths(x).clone()).numpy(),
+    "indices": lambda x: falling(x).indices.numpy(),
+    "size_at_t": lambda x: (
+        (lengths(x) > torch.arange(size(x, "width" if x._lead == 2 else "longest"))[:, None]).sum(1).numpy()
+    ),
 }
 """Fields that are handed out as views."""
 ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
@@ -168,13 +166,6 @@ ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
     "device": lambda x: "cpu" if x.data.device.type == "cpu" else str(x.data.device),
 }
 """Others, which the compiler may follow outside of a graph."""
-
-
-def view_of(name: str) -> Callable[[Any], Any]:
-    """Make the function of a view, in Python, since the compiler follows no function of C."""
-    return lambda x: getattr(x, name)
-
-
 VERSIONS: dict[Any, Callable[..., Any]] = {
     vars(Ragged)["offsets"].fget: lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy()
 }
@@ -184,7 +175,7 @@ for _kind in GRAPHED:
         _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
         VERSIONS[_kind.__init__] = construct
     for _name in VIEWS.keys() & vars(_kind):
-        _view = view_of(f"_{_name}")
+        _view: Any = lambda x, _field=f"_{_name}": getattr(x, _field)  # no function of C, which the compiler calls
         setattr(_kind, _name, property(_view, vars(_kind)[f"_{_name}"].__set__))
         VERSIONS[_view] = VIEWS[_name]
 for _name, _version in ATTRIBUTES.items():

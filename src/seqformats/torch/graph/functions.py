@@ -8,25 +8,29 @@ wrapped function goes on here, outside of any graph, so each works there as well
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+import seqformats
+
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ...formats.arithmetic import Arithmetic, map_one, map_two
-from ...wrapping.wrapper import Wrapper
+from ...wrapping.flatten import call_flat
+from ...wrapping.wrapper import Wrapper, unknown_option
 from ..attention import NAMES
 from ..items import _functions as known_functions
 from . import ops
-from .batches import GRAPHED, Traced, found, lengths, made, over, size
-from .outside import refuse
+from .batches import GRAPHED, Traced, found, lengths, made, over, refuse, size
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
 no_option = refuse("an option, or an array with a gradient, that a graph cannot follow; see docs/models.md")
 no_operand = refuse("a function of other things than numbers, batches and arrays no larger than an item, item by item")
 no_side = refuse("x @ w, since the compiler does not tell on which side a matrix stands; torch.matmul(x, w) tells")
+no_list = refuse("sf.with_flatten, whose function takes a list; that of sf.with_array takes the rows")
 no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
 
 CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
@@ -58,12 +62,6 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     batches: list[Any] = []  # the first of each structure
     sizes: list[Any] = []
 
-    def leaf(x: Traced, kind: str, side: str, host: int, lead: Traced) -> Any:
-        tensors.append(x)
-        axes = [*lead, *[known(size) for size in x.shape[len(lead) :]]]
-        leaves.append((kind, side, host, ops.name_of(x.dtype), axes))
-        return "tensor", len(tensors) - 1
-
     def given(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
         each = key in ops.ROWS.get(name, ())
         if isinstance(x, Encoding):
@@ -72,19 +70,24 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
             if not hosts:
                 batches.append(x)
             kind, side, host = type(x).__name__, x.side if type(x) is Masked else "right", [*hosts, len(batches) - 1][0]
-            return leaf(x.data, kind, side, host, ops.LEADS[kind])
-        if isinstance(x, (torch.Tensor, np.ndarray)) or (each and isinstance(x, (list, tuple))):
+            array, lead = x.data, ops.LEADS[kind]
+        elif isinstance(x, (torch.Tensor, np.ndarray)) or (each and isinstance(x, (list, tuple))):
+            kind, side, host = "numpy" if isinstance(x, np.ndarray) else "array", "right", 0
             array = torch.as_tensor(x)
-            kind = "numpy" if isinstance(x, np.ndarray) else "array"
-            return leaf(array, kind, "right", 0, ("n",) if each and array.dim() > 0 else ())
-        if key == "width":
+            lead = ("n",) if each and array.dim() > 0 else ()
+        elif key == "width":
             sizes.append(x)  # even of one that is known by now, since a trial has its own
             return "size", len(sizes) - 1
-        if isinstance(x, (list, tuple)):
+        elif isinstance(x, (list, tuple)):
             return "list" if isinstance(x, list) else "tuple", [given(part) for part in x]
-        if isinstance(x, (type, torch.dtype)):
+        elif isinstance(x, (type, torch.dtype)):
             return "is", x.__name__ if isinstance(x, type) else ops.name_of(x)
-        return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
+        else:
+            return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
+        tensors.append(array)
+        axes = [*lead, *[known(size) for size in array.shape[len(lead) :]]]
+        leaves.append((kind, side, host, ops.name_of(array.dtype), axes))
+        return "tensor", len(tensors) - 1
 
     order = [key for key in ops.PARAMETERS[name] if key in options]
     shown = [given(x, k) for k, x in enumerate(args)]
@@ -246,26 +249,13 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
     return (z, *y[1:]) if isinstance(y, tuple) else z
 
 
-def with_kind(To: Traced, bare: bool = False) -> Callable[..., Any]:
-    """Make the version of a `with_...` that is called in a graph."""
-
-    def version(fn: Traced = None, **options: Traced) -> Any:
-        def decorate(fn: Traced) -> Any:
-            return lambda *args, **kwargs: wrapping(To, bare, options, fn, args, kwargs)
-
-        return decorate(fn) if fn else decorate
-
-    return version
-
-
 PUBLIC: dict[str, Callable[..., Any]] = {
     name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
 }
 PUBLIC |= {"astype": astype, "convert": convert, "convert_like": convert_like}
 PUBLIC |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
-PUBLIC |= {f"with_{kind.lower()}": with_kind(ops.KINDS[kind]) for kind in ops.KINDS}
-PUBLIC["with_array"] = with_kind(Ragged, bare=True)
-VERSIONS = {ops.function(name): version for name, version in PUBLIC.items()}
+VERSIONS = {operator.attrgetter(name)(seqformats): version for name, version in PUBLIC.items()}
 VERSIONS |= {Wrapper.call: call_wrapped, map_one: elementwise, map_two: elementwise, Arithmetic.astype: astype}
+VERSIONS |= {call_flat: lambda *_: no_list(), unknown_option: lambda *_: no_option()}
 VERSIONS |= {Encoding.__getitem__: index, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
 VERSIONS[vars(Masked)["mask"].fget] = PUBLIC["mask"]

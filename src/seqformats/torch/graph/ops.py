@@ -43,16 +43,17 @@ Sizes: TypeAlias = Sequence[int]
 KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
 LEADS = {"Ragged": ("rows",), "Packed": ("rows",), "Masked": ("n", "width"), "Padded": ("width", "n")}
 TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (tuple, Advantages, TopK, Unique)}
-MEASURES: dict[str, Callable[[list[int]], int]] = {
-    "n": len,
-    "ends": lambda lengths: len(lengths) + 1,
-    "rows": sum,
-    "longest": max,
-    "width": lambda lengths: max(lengths) + 1,  # of a rectangle that is given
-}
-"""Lengths that an axis may have on the batches of the trials."""
 TRIED = [2, 3, 1], [4, 1, 2, 6]
-PAIRS = {tuple(map(measure, TRIED)): name for name, measure in MEASURES.items()}
+"""Lengths of the batches of the trials."""
+
+
+def measures(lengths: list[int]) -> dict[Any, int]:
+    """Measure a batch, by the names of the lengths that an axis may have; a rectangle that is given is wider."""
+    n, longest = len(lengths), max(lengths)
+    return {"n": n, "ends": n + 1, "rows": sum(lengths), "longest": longest, "width": longest + 1}
+
+
+PAIRS = dict(zip(zip(*[measures(lengths).values() for lengths in TRIED], strict=True), measures([0]), strict=True))
 
 # What functions do with the structure: a batch that they give has that of an argument, as many sequences as the first
 # argument, or neither.  Those that give arrays keep it.
@@ -73,17 +74,13 @@ ROWS |= {"rl.policy_loss": (2,), "rl.returns": ("bootstrap",), "rl.gae": ("boots
 ROWS |= {"attention": ("prefix",), "recurrence": ("initial",)}
 
 
-def function(name: str) -> Any:
-    """The public function of this name."""
-    return operator.attrgetter(name)(seqformats)
-
-
 def name_of(dtype: torch.dtype) -> str:
     """The name by which PyTorch has a dtype."""
     return str(dtype).removeprefix("torch.")
 
 
-PARAMETERS = {name: list(inspect.signature(function(name)).parameters) for name in STRUCTURES}
+FUNCTIONS: dict[str, Any] = {name: operator.attrgetter(name)(seqformats) for name in STRUCTURES}
+PARAMETERS = {name: list(inspect.signature(function).parameters) for name, function in FUNCTIONS.items()}
 """Their order, in which gradients come."""
 
 
@@ -112,13 +109,9 @@ class Call:
         self.name, self.args, self.options, given, self.cast = json.loads(text)  # is it in an autocast region?
         if self.name not in STRUCTURES:
             raise BEYOND.of(ValueError, f"no operation of seqformats that a graph may hold is called {self.name!r}")
-        self.rule, self.function = STRUCTURES[self.name], function(self.name)
+        self.rule, self.function = STRUCTURES[self.name], FUNCTIONS[self.name]
         self.given = [Leaf(*about) for about in given]  # so many of the tensors hold data; the others are lengths
         self.hosts = 1 + max([leaf.host for leaf in self.given])
-
-    def structures(self, tensors: Tensors) -> list[Structure]:
-        """The structures of the arguments."""
-        return list(map(structure_over, tensors[len(self.given) :]))
 
     def run(self, how: Callable[..., Any], tensors: Tensors, hosts: Sequence[Structure], sizes: Sizes) -> Any:
         """Call the function, or `how` that is done, with the arguments that the tensors hold."""
@@ -160,13 +153,11 @@ class Call:
                 one, two = pool.map(functools.partial(trial, self, 0), TRIED)
             except Exception:  # some integers must not be 0
                 one, two = pool.map(functools.partial(trial, self, 1), TRIED)
-        parts = []
-        for p, q in zip(one.parts, two.parts, strict=True):
-            axes = [a if a == b else PAIRS.get((a, b)) for a, b in zip(p.axes, q.axes, strict=True)]
-            parts.append(p._replace(axes=tuple(axes)))
-            if q._replace(axes=p.axes) != p or one[1:] != two[1:]:
-                raise TRACED(f"what {self.name} gives depends on the lengths")
-        return one._replace(parts=tuple(parts))
+        if [leaf[:4] for leaf in one.parts] != [leaf[:4] for leaf in two.parts] or one[1:] != two[1:]:
+            raise TRACED(f"what {self.name} gives depends on the lengths")
+        pairs = [zip(p.axes, q.axes, strict=True) for p, q in zip(one.parts, two.parts, strict=True)]
+        axes = [[a if a == b else PAIRS.get((a, b)) for a, b in pair] for pair in pairs]
+        return one._replace(parts=[leaf._replace(axes=each) for leaf, each in zip(one.parts, axes, strict=True)])
 
     @functools.cached_property
     def asked(self) -> list[tuple[str, int]]:
@@ -199,11 +190,6 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
     return KINDS[kind]._freeze(data.contiguous(), structure, *form)
 
 
-def parts_of(y: Any) -> tuple[Any, ...]:
-    """The batches and tensors of a result."""
-    return tuple(y) if isinstance(y, tuple) else (y,)
-
-
 def differentiable(x: Tensor) -> bool:
     """Ask: can it have a gradient?"""
     return bool(x.dtype.is_floating_point or x.dtype.is_complex)
@@ -212,24 +198,23 @@ def differentiable(x: Tensor) -> bool:
 @torch.no_grad()
 def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     """Find what a call gives on a small batch of one number, and what has a gradient; an error for other things."""
-    hosts = [Structure.of_lengths(np.array(lengths)) for _ in range(call.hosts)]
+    hosts, known = [Structure.of_lengths(np.array(lengths)) for _ in range(call.hosts)], measures(lengths)
     tensors = []
     for leaf in call.given:
-        shape = [MEASURES[axis](lengths) if isinstance(axis, str) else axis for axis in leaf.axes]
-        number = 0 if "float" in leaf.dtype else whole
+        shape, number = [known.get(axis, axis) for axis in leaf.axes], 0 if "float" in leaf.dtype else whole
         tensors.append(torch.full(shape, number, dtype=getattr(torch, leaf.dtype)))
     arguments = tensors, hosts, [max(lengths) + 2] * 16
     y = call.run(call.function, *arguments)
     structures: list[Any] = [host if call.rule == "kept" else None for host in hosts]
     parts = []
-    for part in parts_of(y):
-        kind, host, data = "", 0, part
-        lead: tuple[str, ...] = ()
-        if isinstance(part, Encoding):
-            kind, data = type(part).__name__, part.data
-            host = next((k for k, known in enumerate(structures) if known is part._structure), len(structures))
-            structures += [part._structure] * (host == len(structures))
-            lead = LEADS[kind] if host >= call.hosts or "width" in call.options else ()
+    for part in y if isinstance(y, tuple) else (y,):
+        if not isinstance(part, Encoding):
+            parts.append(Leaf("", "", 0, name_of(part.dtype), part.shape))
+            continue
+        kind, data = type(part).__name__, part.data
+        host = next((k for k, one in enumerate(structures) if one is part._structure), len(structures))
+        structures += [part._structure] * (host == len(structures))
+        lead = LEADS[kind] if host >= call.hosts or "width" in call.options else ()
         axes = (*lead, *data.shape[len(lead) :])
         parts.append(Leaf(kind, getattr(part, "side", "right"), host, name_of(data.dtype), axes))
     try:
@@ -255,10 +240,10 @@ def own(outputs: Tensors, given: Tensors) -> list[Tensor]:
 def call(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The values."""
     this = parsed(text)
-    hosts = this.structures(tensors)
+    hosts = list(map(structure_over, tensors[len(this.given) :]))
     outputs, numbers = [], []
     y = this.run(this.function, tensors, hosts, sizes)
-    for part, known in zip(parts_of(y), this.result.parts, strict=True):
+    for part, known in zip(y if isinstance(y, tuple) else (y,), this.result.parts, strict=True):
         outputs.append(part.data if known.kind else part)
         if known.host == len(hosts):
             hosts.append(part._structure)
@@ -300,7 +285,8 @@ def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
 def pullback(tensors: Tensors, gradients: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The gradients of the tensors that have one."""
     this = parsed(text)
-    return own(this.pull(tensors, this.structures(tensors), sizes, gradients), (*tensors, *gradients))
+    hosts = list(map(structure_over, tensors[len(this.given) :]))
+    return own(this.pull(tensors, hosts, sizes, gradients), (*tensors, *gradients))
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -312,11 +298,8 @@ def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
 def backward(ctx: Any, gradients: Tensors) -> tuple[Any, ...]:
     """The gradients, None where there are none."""
     tensors, places = list(ctx.saved_tensors), parsed(ctx.text).result.gradients
-    found: list[Any] = [None] * len(tensors)
-    if places:
-        made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text)
-        for k, dx in zip(places, made, strict=True):
-            found[k] = dx
+    made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text) if places else []
+    found = [*map(dict(zip(places, made, strict=True)).get, range(len(tensors)))]
     return found, None if len(ctx.sizes) else [], None  # a list without numbers counts as one of tensors
 
 
@@ -327,34 +310,33 @@ def check_lengths(data: Tensor, lengths: Tensor, kind: str) -> Tensor:
     return torch.from_numpy(structure.lengths.copy())
 
 
-def room(numbers: Tensor, least: int) -> Tensor:
-    """A tensor without items, as long as the largest number says, and `least` at least; the graph finds out."""
-    return torch.empty((max([least, *numbers.tolist()]), 0), device="cpu")
+OPERATORS: Sequence[tuple[str, Callable[..., Any], Callable[..., Any]]] = (
+    ("call(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]", call, call_fake),
+    (
+        "pullback(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
+        pullback,
+        lambda tensors, _, __, text: [tensors[k].new_empty(tensors[k].shape) for k in parsed(text).result.gradients],
+    ),
+    (
+        "lengths(Tensor data, Tensor lengths, str kind) -> Tensor",
+        check_lengths,
+        lambda _, lengths, __: torch.empty(lengths.shape[0], dtype=torch.int64, device="cpu"),
+    ),
+    (
+        "room(Tensor numbers, int least) -> Tensor",
+        lambda numbers, least: torch.empty((max([least, *numbers.tolist()]), 0), device="cpu"),
+        lambda _, least: torch.empty((torch.library.get_ctx().new_dynamic_size(min=least), 0), device="cpu"),
+    ),
+)
+"""Schemas, what the operators do, and what they give without values.
 
-
-def register(schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> None:
-    """Define an operator, by what it does, and what it gives without values."""
-    name = schema.partition("(")[0]
-    LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.impl(name, real, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"seqformats::{name}", fake, lib=LIBRARY)
-
-
+``room`` is a tensor without items, as long as the largest number says, and `least` at least: a size that the graph
+finds out.
+"""
 LIBRARY = torch.library.Library("seqformats", "DEF")  # `custom_op` checks more, and longer, with each call
-register("call(Tensor[] tensors, SymInt[] sizes, str text) -> Tensor[]", call, call_fake)
+for _schema, _real, _fake in OPERATORS:
+    _name = _schema.partition("(")[0]
+    LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.impl(_name, _real, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"seqformats::{_name}", _fake, lib=LIBRARY)
 torch.library.register_autograd("seqformats::call", backward, setup_context=keep, lib=LIBRARY)
-register(
-    "pullback(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
-    pullback,
-    lambda tensors, _, __, text: [tensors[k].new_empty(tensors[k].shape) for k in parsed(text).result.gradients],
-)
-register(
-    "lengths(Tensor data, Tensor lengths, str kind) -> Tensor",
-    check_lengths,
-    lambda _, lengths, __: torch.empty(lengths.shape[0], dtype=torch.int64, device="cpu"),
-)
-register(
-    "room(Tensor numbers, int least) -> Tensor",
-    room,
-    lambda _, least: torch.empty((torch.library.get_ctx().new_dynamic_size(min=least), 0), device="cpu"),
-)
