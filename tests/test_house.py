@@ -91,7 +91,6 @@ ONCE_THERE = {
     "torch.graph.batches": "torch",
     "torch.graph.functions": "torch",
     "torch.graph.ops": "torch",
-    "torch.graph.outside": "torch",
     "torch.recurrent": "torch",
     "torch.steps": "torch",
 }

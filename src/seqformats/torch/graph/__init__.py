@@ -24,6 +24,7 @@ import seqformats
 from ... import registry
 from ...arrays import library_of
 from ...arrays.functions import Operation
+from ...formats import Masked, Ragged
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
 from ...gradients.operation import Back, with_gradient
@@ -81,17 +82,17 @@ def leave_alone(function: Any) -> Any:
 
 
 def secure(found: Any) -> Any:
-    """Let the compiler leave functions alone that have been made, and copy an array that nobody may write to.
+    """Copy an array that nobody may write to, and let the compiler leave functions alone that have been made.
 
     As an argument of a graph the compiler does not take a view of such an array.
     """
-    if inspect.isfunction(found):
-        return leave_alone(found)
-    if isinstance(found, tuple):  # of `vjp`
-        return found[0], torch.compiler.disable(found[1]) if inspect.isfunction(found[1]) else found[1]
     if isinstance(found, np.ndarray):
         found = found.copy()
         found.flags.writeable = False
+    elif isinstance(found, tuple):  # of `vjp`
+        return found[0], torch.compiler.disable(found[1]) if inspect.isfunction(found[1]) else found[1]
+    elif inspect.isfunction(found):
+        leave_alone(found)
     return found
 
 
@@ -121,6 +122,7 @@ def entrances() -> Iterator[Any]:
 
 VERSIONS: dict[Any, Callable[..., Any]] = batches.VERSIONS | functions.VERSIONS
 GIVES = {seqformats.lengths, *batches.VERSIONS, seqformats.vjp, Wrapper.with_gradient, with_gradient}
+GIVES -= {Ragged.__init__, Masked.__init__}
 """Functions that give arrays, pullbacks and operations."""
 for _found in [*VERSIONS, *[function for found in entrances() for function in functions_in(found)]]:
     if _found in VERSIONS or FOLLOWED.isdisjoint((_found.__name__, _found.__qualname__.partition(".")[0])):

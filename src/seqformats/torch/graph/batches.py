@@ -175,7 +175,10 @@ for _kind in GRAPHED:
         _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
         VERSIONS[_kind.__init__] = construct
     for _name in VIEWS.keys() & vars(_kind):
-        _view: Any = lambda x, _field=f"_{_name}": getattr(x, _field)  # no function of C, which the compiler calls
+
+        def _view(x: Any, field: str = f"_{_name}") -> Any:  # in Python, since the compiler follows no function of C
+            return getattr(x, field)
+
         setattr(_kind, _name, property(_view, vars(_kind)[f"_{_name}"].__set__))
         VERSIONS[_view] = VIEWS[_name]
 for _name, _version in ATTRIBUTES.items():

@@ -8,7 +8,6 @@ wrapped function goes on here, outside of any graph, so each works there as well
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ no_operand = refuse("a function of other things than numbers, batches and arrays
 no_side = refuse("x @ w, since the compiler does not tell on which side a matrix stands; torch.matmul(x, w) tells")
 no_list = refuse("sf.with_flatten, whose function takes a list; that of sf.with_array takes the rows")
 no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
+
 
 CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
 """The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
@@ -218,17 +218,12 @@ def torch_function(_: Traced, function: Traced, types: Traced, args: Traced = ()
 
 
 def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
-    """Call a wrapped function; see `wrapping.wrapper`."""
-    options = {**wrapper.options, "backprop": True} if wrapper.backprop else wrapper.options
-    return wrapping(wrapper.To, wrapper.rows, options, fn, args, kwargs)
-
-
-def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], args: Traced, kwargs: Traced) -> Any:
-    """Convert, call, convert back."""
+    """Call a wrapped function: convert, call, convert back; see `wrapping.wrapper`."""
+    To, bare = wrapper.To, wrapper.rows
     given = [x for x in (*args, *kwargs.values()) if isinstance(x, Encoding)]
     if not given and bare and [x for x in args if isinstance(x, torch.Tensor)]:
         return fn(*args, **kwargs)
-    if not given or [x for x in args if isinstance(x, (list, dict))] or {"backprop", "like", "dtype"} & {*options}:
+    if not given or [x for x in args if isinstance(x, (list, dict))] or wrapper.backprop:
         no_wrapper()
     first = given[0]
     for x in given:
@@ -236,7 +231,7 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
         if (To is Padded or To is Packed) and x._structure is not first._structure:
             no_wrapper()
     alone = bare and len(given) == 1 and first._lead == 1  # the rows of a Packed in its own order
-    shown = [x if alone else convert(x, To, **options) for x in given]
+    shown = [x if alone else convert(x, To, **wrapper.options) for x in given]
     rest = iter([x.data if bare else x for x in shown])
     placed = [next(rest) if isinstance(x, Encoding) else x for x in args]
     y = fn(*placed, **{name: next(rest) if isinstance(x, Encoding) else x for name, x in kwargs.items()})
@@ -249,13 +244,12 @@ def wrapping(To: Traced, bare: bool, options: Traced, fn: Callable[..., Any], ar
     return (z, *y[1:]) if isinstance(y, tuple) else z
 
 
-PUBLIC: dict[str, Callable[..., Any]] = {
-    name: lambda *args, _name=name, **options: call(_name, *args, **options) for name in ops.STRUCTURES
+VERSIONS: dict[Any, Callable[..., Any]] = {
+    public: lambda *args, _name=name, **options: call(_name, *args, **options) for name, public in ops.FUNCTIONS.items()
 }
-PUBLIC |= {"astype": astype, "convert": convert, "convert_like": convert_like}
-PUBLIC |= {"torch.varlen": varlen, "lengths": lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
-VERSIONS = {operator.attrgetter(name)(seqformats): version for name, version in PUBLIC.items()}
-VERSIONS |= {Wrapper.call: call_wrapped, map_one: elementwise, map_two: elementwise, Arithmetic.astype: astype}
-VERSIONS |= {call_flat: lambda *_: no_list(), unknown_option: lambda *_: no_option()}
-VERSIONS |= {Encoding.__getitem__: index, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
-VERSIONS[vars(Masked)["mask"].fget] = PUBLIC["mask"]
+VERSIONS[vars(Masked)["mask"].fget] = VERSIONS[seqformats.mask]
+VERSIONS |= {seqformats.convert: convert, seqformats.convert_like: convert_like, Encoding.__getitem__: index}
+VERSIONS |= {seqformats.astype: astype, Arithmetic.astype: astype, seqformats.torch.varlen: varlen}
+VERSIONS |= {seqformats.lengths: lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
+VERSIONS |= {map_one: elementwise, map_two: elementwise, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
+VERSIONS |= {Wrapper.call: call_wrapped, call_flat: lambda *_: no_list(), unknown_option: lambda *_: no_option()}
