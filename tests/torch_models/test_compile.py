@@ -575,7 +575,7 @@ ENDS = {
     "list": (lambda x: sf.with_list(lambda y: y.items)(x), "with_list"),
     "flatten": (lambda x: sf.with_flatten(lambda rows: [2 * row for row in rows])(x), "with_flatten"),
     "lists": (lambda x: (x.data + 1, SHOUT(WORDS))[1], "with_flatten"),
-    "option": (lambda x: sf.with_masked(lambda m: m.data, sides="left")(x), "option"),
+    "option": (lambda x: sf.with_masked(lambda m: m.data, sides="left")(x), "here: an option"),
     "level": (lambda x: sf.convert(x, sf.LoD), "LoD|option"),
     "recurrent": (lambda x: CELL(x), "Recurrent"),
 }
