@@ -147,12 +147,10 @@ class Kernel:
 
     def known(self) -> Traits:
         """The traits needed to start it on the host; this loads Numba only where nobody has kept them."""
-        traits = self.traits
-        if traits is None:
+        if self.traits is None:
             with loading:
-                traits = traits_of(self.name) if self.spec is None else Traits.of(self.spec)
-            self.traits = traits
-        return traits
+                self.traits = traits_of(self.name) if self.spec is None else Traits.of(self.spec)
+        return self.traits
 
     def on(self, device: str) -> Callable[..., Any]:
         """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
@@ -252,8 +250,6 @@ class Kernel:
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
 
-        Nothing is started where there are no units, or rows of no size.
-
         Parameters
         ----------
         library : whose arrays these are; on the host some may be NumPy's instead
@@ -261,24 +257,25 @@ class Kernel:
             or the bytes of an item on the host, or for an item of zeros ()
         outputs : arrays beside each other
         args : what the kernel takes between these and the size: layouts, arrays of int64, whole numbers
-        size : of a row, in items, or in bytes where rows are moved
+        size : of a row, in items, or in bytes where rows are moved; nothing is started for 0, nor without units
         structure : over which sequences the kernel goes; a device keeps copies of its arrays there
         work : how much there is to do, where that is not all rows of `structure`
         variant : the key in `code` of the dtypes of these arrays, where the caller knows it; see `variant_of`
         """
-        if not size or not (structure.n if work is None else work.units):  # type: ignore[union-attr]
+        of: Any = structure
+        if not size or not (of.n if work is None else work.units):
             return
         spec = self.traits or self.known()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
             if work is None:
-                work = Work(structure.n, structure.bound if structure.late else structure.rows)  # type: ignore[union-attr]
+                work = Work(of.n, of.bound if of.late else of.rows)
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
         if structure is not None and structure.late:
-            structure.arrived()  # type: ignore[attr-defined]
-        units, rows, lengths = (structure.n, structure.rows, None) if work is None else work  # type: ignore[union-attr]
+            of.arrived()
+        units, rows, lengths = (of.n, of.rows, None) if work is None else work
         data: list[Any]
         if spec.does == "moves":
             src = inputs[0]
