@@ -111,11 +111,6 @@ class _Shape(NamedTuple):
     items: list[int]  # that it holds itself
 
 
-def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
-    """Tell whether these have the same lengths, whatever is a list and what a tuple."""
-    return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
-
-
 def _flatten(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
     """All items in order, and the shape of every level, outermost first."""
     items: list[Any] = []
