@@ -262,20 +262,20 @@ class Kernel:
         work : how much there is to do, where that is not all rows of `structure`
         variant : the key in `code` of the dtypes of these arrays, where the caller knows it; see `variant_of`
         """
-        of: Any = structure
-        if not size or not (of.n if work is None else work.units):
+        sequences: Any = structure
+        if not size or not (sequences.n if work is None else work.units):
             return
         spec = self.traits or self.known()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
             if work is None:
-                work = Work(of.n, of.bound if of.late else of.rows)
+                work = Work(sequences.n, sequences.bound if sequences.late else sequences.rows)
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
         if structure is not None and structure.late:
-            of.arrived()
-        units, rows, lengths = (of.n, of.rows, None) if work is None else work
+            sequences.arrived()
+        units, rows, lengths = (sequences.n, sequences.rows, None) if work is None else work
         data: list[Any]
         if spec.does == "moves":
             src = inputs[0]
