@@ -180,7 +180,7 @@ def pretend() -> Callable[[np.ndarray], Any]:
     from seqformats.arrays.library import watch
     from seqformats.launch.driver import driver
 
-    _context.enter_context(driver().on(0))  # one is current where PyTorch has tensors on a GPU
+    _context.enter_context(driver().use_device(0))  # one is current where PyTorch has tensors on a GPU
     library: Any = library_of(torch.zeros(1))
 
     class Pretending(type(library)):  # type: ignore[misc]

@@ -173,7 +173,7 @@ def threads_for_all(monkeypatch):
 
     monkeypatch.setattr(Traits, "threads_from", 1)
     monkeypatch.setattr(threads, "run", noticed)
-    with core.off():
+    with core.python_only():
         yield
     assert max(used, default=0) > 2, "everything was done by one thread"
 

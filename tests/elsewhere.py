@@ -77,5 +77,5 @@ def elsewhere(monkeypatch):
     if not SIMULATED:
         pytest.skip("stands in for a GPU in the simulator")
     library = Elsewhere()
-    monkeypatch.setitem(arrays.known._by_type, There, library)
+    monkeypatch.setitem(arrays.lookup._by_type, There, library)
     yield library

@@ -134,7 +134,7 @@ def ready():
     found = StandIn()
     library = Gpu(found)
     cuda.driver = lambda: found
-    arrays.known._by_type[There] = library
+    arrays.lookup._by_type[There] = library
     return found, library
 
 
@@ -154,7 +154,7 @@ def stand_in(monkeypatch, found=None, image_of=no_image):
     monkeypatch.setattr(cuda, "driver", lambda: found)
     monkeypatch.setattr(cubins, "image_of", image_of)
     monkeypatch.setattr(cubins, "bundle", lambda: None)
-    monkeypatch.setitem(arrays.known._by_type, There, library)
+    monkeypatch.setitem(arrays.lookup._by_type, There, library)
     yield found, library
     for name in set(found.kernels.values()) - {"write_words"}:
         kernel(name).on_gpus = {}

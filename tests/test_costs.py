@@ -185,7 +185,7 @@ def counted(monkeypatch, prepare, call):
 
         return made
 
-    with core.off(), monkeypatch.context() as patch:
+    with core.python_only(), monkeypatch.context() as patch:
         for kernel in launch._kernels.values():
             code = {variant: written_down(kernel.name, code) for variant, code in kernel.code.items()}
             patch.setattr(kernel, "code", code)

@@ -12,7 +12,7 @@ import pytest
 import seqformats as sf
 from seqformats import core, health
 from seqformats.native import code
-from seqformats.native.shipped import Shipped
+from seqformats.native.shipped_files import Shipped
 
 
 def check(name, found=None):
@@ -197,9 +197,9 @@ def test_gpus_are_left_alone(monkeypatch):
     assert "cuda12" in health._gpus(True).advice
     shipped = types.SimpleNamespace(path=pathlib.Path("there/kernels.images"), damage=lambda: "")
     monkeypatch.setattr(health.cubins, "bundle", lambda: shipped)
-    monkeypatch.setattr(health.cubins, "outdated", list)
+    monkeypatch.setattr(health.cubins, "list_outdated", list)
     assert check("GPUs").text == "numba-cuda is not installed; code is shipped; driver 580.1; not looked at"
-    monkeypatch.setattr(health.cubins, "outdated", lambda: ["sum_rows"])
+    monkeypatch.setattr(health.cubins, "list_outdated", lambda: ["sum_rows"])
     assert "there is of another release" in check("GPUs").text
     shipped.damage = lambda: "it is damaged"
     assert (check("GPUs").state, check("GPUs").text) == ("problem", "it is damaged")

@@ -159,7 +159,7 @@ def test_what_is_said_in_more_words_keeps_its_code():
         assert type(more) is type(first)
         assert more.code == first.code
         assert str(more) == f"column 'a': {first}"
-        other = errors.MIXED.of(type(first), f"sample 0: {first}")
+        other = errors.MIXED.as_error(type(first), f"sample 0: {first}")
         assert other.code == first.code
         assert str(other).count("[SF") == 1
     assert errors.code_of(ValueError("of another library")) == ""

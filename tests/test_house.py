@@ -30,14 +30,14 @@ LAYERS = [
         "core",
         "errors",
         "hints",
-        "later",
+        "lazy_import",
         "layout",
-        "limits",
+        "memory_checks",
         "memory",
         "native",
         "names",
         "once",
-        "when_imported",
+        "post_import_hook",
     ],
     ["arrays.dtypes", "arrays.library", "arrays.numpy"],
     ["launch"],
@@ -290,9 +290,9 @@ def statements_in_functions(path):
 
 @every_module
 def test_a_fork_waits_for_what_is_imported_late(path):
-    """By `later.import_now`, which holds a lock; a statement's lock would stay held in a child."""
+    """By `lazy_import.import_now`, which holds a lock; a statement's lock would stay held in a child."""
     name = dotted(path)
-    if in_kernels(name) or name in ("__main__", "later", "when_imported", "numba_types"):
+    if in_kernels(name) or name in ("__main__", "lazy_import", "post_import_hook", "numba_types"):
         return  # one thread, or imported by the others' ways, or while Numba and others hold locks of their own
     assert statements_in_functions(path) == []
     words = path.read_text(encoding="utf-8")
@@ -336,7 +336,7 @@ taken = []
 threading.RLock = Watched
 import seqformats
 threading.RLock = Watched.made
-assert isinstance(seqformats.later.loading, Watched)
+assert isinstance(seqformats.lazy_import.loading, Watched)
 for found in pkgutil.walk_packages(seqformats.__path__, "seqformats.", lambda name: None):
     if "kernels" not in found.name and "__main__" not in found.name:
         try:
@@ -468,7 +468,7 @@ NAMES_A_LIBRARY = {
     "arrays/functions.py": {"torch"},
     "arrays/cupy.py": {"cupy"},
     "arrays/jax.py": {"jax"},
-    "arrays/known.py": {"torch", "cupy", "jax"},
+    "arrays/lookup.py": {"torch", "cupy", "jax"},
     "formats/packed.py": {"torch"},
     "hints.py": {"torch"},
     "names.py": {"jax", "torch"},
@@ -509,7 +509,7 @@ def test_array_libraries_are_named_in_their_files_alone(path):
 def test_nothing_is_printed(path):
     calls = [ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)]
     banned = {"print", "warnings.warn", "breakpoint", "exec", "eval"}
-    if path.stem in ("when_imported", "hints"):  # nobody to raise it to; old names
+    if path.stem in ("post_import_hook", "hints"):  # nobody to raise it to; old names
         banned.remove("warnings.warn")
     assert not banned & set(calls)
     assert path.stem == "__main__" or not any(call.startswith("sys.std") for call in calls)

@@ -14,7 +14,7 @@ import pytest
 
 import seqformats as sf
 import seqformats.aliases  # of the tables that are there once an error has asked for them
-from seqformats import errors, limits
+from seqformats import errors, memory_checks
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 MANY = 2**40  # rows; without items they take no memory
@@ -326,14 +326,14 @@ def use(x):
 
 
 def test_what_is_remembered_of_dtypes_is_bounded():
-    assert limits.REMEMBERED < 400
+    assert memory_checks.REMEMBERED < 400
     use(ragged())
     before = {name: len(table) for name, table in tables().items()}
     for k in range(1, 401):
         use(sf.Ragged(np.zeros(3, f"U{k}"), [1, 2]))
         use(sf.Ragged(np.zeros(3, [(f"field{k}", "i4")]), [1, 2]))
     grown = {name: len(table) for name, table in tables().items() if len(table) > before.get(name, 0)}
-    assert all(count <= limits.REMEMBERED for count in grown.values()), grown
+    assert all(count <= memory_checks.REMEMBERED for count in grown.values()), grown
     assert grown, "no table was seen to grow"
 
 
@@ -353,24 +353,24 @@ def test_what_is_remembered_of_types_is_bounded_and_they_can_go():
     del array_kind, other, encoding
     gc.collect()
     grown = {name: len(table) for name, table in tables().items() if len(table) > before.get(name, 0)}
-    assert all(count <= limits.REMEMBERED for count in grown.values()), grown
+    assert all(count <= memory_checks.REMEMBERED for count in grown.values()), grown
     left = sum(kind() is not None for kind in made)
-    assert left <= 3 * limits.REMEMBERED < len(made) / 2
+    assert left <= 3 * memory_checks.REMEMBERED < len(made) / 2
 
 
 def test_what_is_remembered_of_ends_is_bounded():
     trie = sf.Trie([[3, 1], [2]])
     for end in range(4, 404):
         sf.AllowedTokens(trie).begin(1, [np.array([end])])
-    assert len(trie._ended) <= limits.REMEMBERED
+    assert len(trie._ended) <= memory_checks.REMEMBERED
 
 
 def test_what_is_in_use_comes_back():
     table = {}
     for k in range(1000):
-        assert limits.remember(table, k, -k) == -k
+        assert memory_checks.remember(table, k, -k) == -k
         assert table[k] == -k
-        assert len(table) <= limits.REMEMBERED
+        assert len(table) <= memory_checks.REMEMBERED
 
 
 # ------------------------------------------------------------------------------------------------------- messages
@@ -399,6 +399,6 @@ def test_other_errors_of_a_library_stay_as_they_are():
         raise Lost("the device is gone")
 
     with pytest.raises(Lost, match="gone"):
-        limits.allocate(make, (3, 0), None, None)
+        memory_checks.allocate(make, (3, 0), None, None)
     with pytest.raises(errors.OutOfMemory):
-        limits.allocate(make, (2**62, 0), None, None)
+        memory_checks.allocate(make, (2**62, 0), None, None)

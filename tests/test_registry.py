@@ -474,14 +474,14 @@ def test_a_route_that_returns_something_else():
 
 def test_kernels_by_name_and_device():
     assert kernel("copy_blocks") is kernel("copy_blocks")
-    assert kernel("copy_blocks").on("cpu") is kernel("copy_blocks").on("cpu")
+    assert kernel("copy_blocks").function("cpu") is kernel("copy_blocks").function("cpu")
     for nonsense in (kernel("nonsense"), kernel("parts")):
         with pytest.raises(sf.DeviceError, match=f"no kernel is called {nonsense.name}"):
             nonsense.run()
     with pytest.raises(sf.DeviceError, match="no kernel copy_blocks for the device 'tpu'; there is one for: cpu, cuda"):
-        kernel("copy_blocks").on("tpu")
+        kernel("copy_blocks").function("tpu")
     with pytest.raises(sf.DeviceError, match="no kernel sort_lengths for the device 'cuda'; there is one for: cpu"):
-        kernel("sort_lengths").on("cuda")
+        kernel("sort_lengths").function("cuda")
     with pytest.raises(sf.DeviceError):
         sf.explain(sf.Ragged, sf.Masked, "tpu")
 

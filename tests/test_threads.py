@@ -224,7 +224,7 @@ def test_a_child_forked_while_a_part_is_imported():
         class Slow:
             @staticmethod
             def find_spec(name, path=None, target=None):  # the module's lock is held meanwhile
-                if name == "seqformats.formats.late":
+                if name == "seqformats.formats.device_structure":
                     begun.set()
                     time.sleep(0.3)
 
@@ -242,7 +242,7 @@ LATE = """
     import os, sys, threading, time
     import numpy as np
     import seqformats as sf
-    from seqformats.later import loading
+    from seqformats.lazy_import import loading
 
     large = sf.Ragged(np.ones((2000, 1024), np.float32), np.full(100, 20))
     sf.set_num_threads(3)
@@ -394,7 +394,7 @@ def test_a_fork_while_a_compiling_thread_logs(first):
     code = f"""
         import {first}
         import os, sys, threading, time
-        from seqformats.later import loading
+        from seqformats.lazy_import import loading
         assert ("logging" in sys.modules) == ({first!r} == "logging")
         import logging
 
@@ -802,7 +802,7 @@ def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
     )
     monkeypatch.setattr(Traits, "threads_from", 1)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
-    with core.off():
+    with core.python_only():
         made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
         made.append(sf.reduce_first(items))
     for (source,), (target,) in kept:

@@ -15,7 +15,7 @@ def python(tmp_path, script):
     start = """
         import sys, types, warnings
         sys.path.insert(0, sys.argv[1])
-        from seqformats.when_imported import when_imported
+        from seqformats.post_import_hook import when_imported
 
         class Told:
             def find_spec(self, name, path=None, target=None):

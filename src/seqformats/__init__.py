@@ -8,11 +8,11 @@ import sys as _sys
 from . import hints as _hints
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .errors import no_attribute as _no_attribute
-from .later import import_now as _imported
+from .lazy_import import import_now as _imported
 from .names import AT_ONCE as _AT_ONCE
 from .names import MODULES as _MODULES
 from .names import NAMES as _NAMES
-from .when_imported import when_imported as _when_imported
+from .post_import_hook import when_imported as _when_imported
 
 __version__ = "0.1.0"
 

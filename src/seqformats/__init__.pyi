@@ -155,7 +155,7 @@ from .formats import (
 from .formats import (
     is_valid_lod as is_valid_lod,
 )
-from .gradients.own import operation as operation
+from .gradients.custom import operation as operation
 from .gradients.vjp import vjp as vjp
 from .health import doctor as doctor
 from .launch.threads import num_threads as num_threads
@@ -217,6 +217,7 @@ from .operations.counts import (
     reduce_nunique as reduce_nunique,
 )
 from .operations.cross import cross as cross
+from .operations.custom import kernel as kernel
 from .operations.cut import cut as cut
 from .operations.cut import shift as shift
 from .operations.cut import truncate as truncate
@@ -245,6 +246,8 @@ from .operations.extremes import (
 )
 from .operations.filter import filter as filter
 from .operations.filter import run_starts as run_starts
+from .operations.inspection import equal as equal
+from .operations.inspection import lengths as lengths
 from .operations.join import concat as concat
 from .operations.join import interleave as interleave
 from .operations.levels import flatten_levels as flatten_levels
@@ -290,7 +293,6 @@ from .operations.order import (
 from .operations.order import (
     unique as unique,
 )
-from .operations.own import kernel as kernel
 from .operations.packing import Packs as Packs
 from .operations.packing import pack as pack
 from .operations.packing import pack_bins as pack_bins
@@ -301,8 +303,6 @@ from .operations.put_back import masked_scatter as masked_scatter
 from .operations.put_back import put_sequences as put_sequences
 from .operations.quantiles import reduce_median as reduce_median
 from .operations.quantiles import reduce_quantile as reduce_quantile
-from .operations.questions import equal as equal
-from .operations.questions import lengths as lengths
 from .operations.rearrange import erase as erase
 from .operations.rearrange import reshape as reshape
 from .operations.rearrange import reverse as reverse

@@ -1,5 +1,5 @@
 """Loaded once `logging` is there, whose lock no fork may hold while it waits for a compiling thread."""
 
-from .later import register_hooks
+from .lazy_import import register_hooks
 
 register_hooks()

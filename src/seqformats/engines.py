@@ -191,7 +191,7 @@ def _in_schema(job: Job, table: pa.Table, types: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     stay = [name for name in types.names if name in table.column_names]
-    made = dataclasses.replace(job, keep=tuple(stay)).over(table)
+    made = dataclasses.replace(job, keep=tuple(stay)).compute_table(table)
     columns = []
     for field in types:
         column = find_column(made, field.name)
@@ -256,7 +256,7 @@ def dask(
         import pandas as pd
         import pyarrow as pa
 
-        kept = job.kept(list(frame.columns))
+        kept = job.kept_columns(list(frame.columns))
         for name in job.columns:
             check_name(name, list(frame.columns))
         table = pa.Table.from_pandas(frame[list(job.columns)], preserve_index=False)
@@ -320,7 +320,7 @@ def polars(
         import polars as pl
 
         if isinstance(given, pl.DataFrame):
-            kept = job.kept(given.columns)
+            kept = job.kept_columns(given.columns)
             for name in job.columns:
                 check_name(name, given.columns)
             columns = [given[name].to_arrow() for name in job.columns]

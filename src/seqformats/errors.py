@@ -64,9 +64,9 @@ class Mistake(Generic[Kind]):
 
     def __call__(self, words: object) -> Kind:
         """The error, to be raised."""
-        return self.of(self.kind, words)
+        return self.as_error(self.kind, words)
 
-    def of(self, kind: type[Other], words: object) -> Other:
+    def as_error(self, kind: type[Other], words: object) -> Other:
         """Return this mistake as an error of another class, one that callers of another library expect."""
         told = str(words)
         found = _CODE.search(told)  # the words of an error that has been caught have one

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from . import core
 from .errors import KIND, DeviceError, quote
 from .formats import Ragged
-from .later import import_now
 from .launch.threads import num_threads
+from .lazy_import import import_now
 from .native import code, cpu, cubins, store
 from .native.loading import check_memory
 
@@ -314,7 +314,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 def _gpus(touch: bool) -> Check:
     package, driver, images = version_of("numba-cuda"), _driver(), cubins.bundle()
-    if images is not None and (images.damage() or cubins.outdated()):
+    if images is not None and (images.damage() or cubins.list_outdated()):
         told = images.damage() or f"the code for GPUs in {images.path.parent} is of another release, and is not used"
         return Check("GPUs", PROBLEM, told, "pip install --force-reinstall seqformats seqformats-cuda13")
     if not touch:

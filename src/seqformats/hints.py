@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .later import import_now
+from .lazy_import import import_now
 
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
@@ -155,7 +155,7 @@ def for_batch(x: object) -> str:
     return ""
 
 
-def near(name: object, known: Iterable[str]) -> str:
+def suggest(name: object, known: Iterable[str]) -> str:
     """The name that is meant by a misspelt one, as the end of an error's sentence; "" where none is near."""
     difflib = import_now("difflib", None)  # for errors alone
 
@@ -166,7 +166,7 @@ def near(name: object, known: Iterable[str]) -> str:
 
 def for_option(name: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown option: the option that does the same, else the known one that it is like."""
-    return f"; {_OPTIONS[name]}" if name in _OPTIONS else near(name, known)
+    return f"; {_OPTIONS[name]}" if name in _OPTIONS else suggest(name, known)
 
 
 def for_attribute(name: str, known: Iterable[str]) -> str:
@@ -174,7 +174,7 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
     if name.startswith("_"):
         return ""
     found = _alias(name)
-    return f"; sf.{found} does what that does" if found else near(name, known)
+    return f"; sf.{found} does what that does" if found else suggest(name, known)
 
 
 def look_up(module: str, name: str, known: Iterable[str]) -> Any:

@@ -32,7 +32,7 @@ NAMES = {
     "formats": """
         Chunks List LoD Masked Packed Padded Pairs Ragged is_valid_lod
     """,
-    "gradients.own": """
+    "gradients.custom": """
         operation
     """,
     "gradients.vjp": """
@@ -125,7 +125,7 @@ NAMES = {
     "operations.order": """
         TopK Unique argsort sort topk unique
     """,
-    "operations.own": """
+    "operations.custom": """
         kernel
     """,
     "operations.packing": """
@@ -143,7 +143,7 @@ NAMES = {
     "operations.quantiles": """
         reduce_median reduce_quantile
     """,
-    "operations.questions": """
+    "operations.inspection": """
         equal lengths
     """,
     "operations.rearrange": """

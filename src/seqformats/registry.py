@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from . import core, hints
 from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, quote
-from .later import import_now
-from .limits import remember
+from .lazy_import import import_now
+from .memory_checks import remember
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

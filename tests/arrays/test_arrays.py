@@ -11,7 +11,7 @@ import pytest
 
 import seqformats as sf
 from seqformats import arrays
-from seqformats.arrays import dtypes, known
+from seqformats.arrays import dtypes, lookup
 from seqformats.formats import leaves
 
 
@@ -57,8 +57,8 @@ class Tape(arrays.NumPy):
 @pytest.fixture
 def tape(monkeypatch):
     library = Tape()
-    monkeypatch.setitem(known._by_type, Taped, library)
-    monkeypatch.setattr(known, "_array_types", {})
+    monkeypatch.setitem(lookup._by_type, Taped, library)
+    monkeypatch.setattr(lookup, "_array_types", {})
     arrays.with_autograd.append(library)
     yield library
     arrays.with_autograd.remove(library)
@@ -129,7 +129,7 @@ def test_a_library_that_is_still_being_imported(monkeypatch, name):
 def test_no_file_of_a_library_is_loaded_before_its_arrays():
     code = "import seqformats, sys; print(*sorted(m for m in sys.modules if m.startswith('seqformats.arrays.')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == [f"seqformats.arrays.{name}" for name in ("known", "library", "numpy")]
+    assert run.stdout.split() == [f"seqformats.arrays.{name}" for name in ("library", "lookup", "numpy")]
 
 
 def test_dtypes_go_by_name():
@@ -148,8 +148,8 @@ def test_threads_that_ask_at_once_get_one_library(monkeypatch):
         def __init__(self):
             time.sleep(0.05)  # until the other threads ask, too
 
-    monkeypatch.setattr(known, "_made_of", {})
-    monkeypatch.setattr(known, "part", lambda name: types.SimpleNamespace(Slow=Slow))
+    monkeypatch.setattr(lookup, "_made_of", {})
+    monkeypatch.setattr(lookup, "part", lambda name: types.SimpleNamespace(Slow=Slow))
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: known._import_library("math", "Slow"), range(8)))
+        found = list(pool.map(lambda _: lookup._import_library("math", "Slow"), range(8)))
     assert len(set(map(id, found))) == 1

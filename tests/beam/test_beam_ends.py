@@ -61,7 +61,7 @@ class Case:
             plan.change(random.integers(0, rows, count), random.integers(0, width, count), 1.5)
             plan.change(random.integers(0, rows, count), random.integers(0, width, count), -0.5, 1.0, divisor=0.25)
             plan.ban(random.integers(0, rows, count), random.integers(0, width, count))
-        return plan.done()
+        return plan.finish()
 
     def best(self, apart, up=None):
         """The best candidates of each beam, as pairs."""

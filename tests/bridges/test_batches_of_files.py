@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import seqformats as sf
-from seqformats.loading import ahead
+from seqformats.loading import read_ahead
 
 pytestmark = pytest.mark.bridges
 
@@ -29,7 +29,7 @@ def no_thread_is_left():
 
 
 def ours():
-    return [thread for thread in threading.enumerate() if thread.name == ahead.NAME]
+    return [thread for thread in threading.enumerate() if thread.name == read_ahead.NAME]
 
 
 def make_table():

@@ -352,7 +352,7 @@ def test_what_the_extension_leaves_to_python(leaf):
 
 
 def test_without_the_extension():
-    with core.off():
+    with core.python_only():
         assert reading.read_numbers(([1],)) is None
         assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
         assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]

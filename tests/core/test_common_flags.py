@@ -9,7 +9,7 @@ from seqformats import core
 from seqformats.reading import common_flags
 
 
-@pytest.mark.parametrize("way", [contextlib.nullcontext, core.off], ids=["extension", "Python"])
+@pytest.mark.parametrize("way", [contextlib.nullcontext, core.python_only], ids=["extension", "Python"])
 def test_flags_are_those_that_all_have(way):
     plain, frozen, odd = np.ones(2), np.ones(2), np.zeros(17, np.uint8)[1:].view(np.float64)
     frozen.flags.writeable = False

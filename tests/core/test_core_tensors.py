@@ -184,7 +184,7 @@ def outcome(call):
 
 def check(call):
     """The same result or error with the extension and without, three times: Python tells it of kernels."""
-    with core.off():
+    with core.python_only():
         expected = outcome(call)
     for _ in range(3):
         found = outcome(call)
@@ -245,7 +245,7 @@ def test_the_extension_is_used(name):
     call = functools.partial((CALLS | OF_NUMBERS | OF_SINGLE)[name], x)
     for _ in range(3):
         call()
-    with core.off():
+    with core.python_only():
         wanted = functions_of(call)
     assert functions_of(call) < wanted
 
@@ -333,7 +333,7 @@ def test_odd_tensors(name):
             y = call(sf.Ragged(data, LENGTHS))
             return y if isinstance(y, torch.Tensor) else y.data
 
-        with core.off():
+        with core.python_only():
             expected = outcome(run)
         for _ in range(3):
             found = outcome(run)
@@ -354,7 +354,7 @@ def test_odd_tensors_in_a_list(name):
         sf.convert(items(batch()), sf.Ragged), sf.List(items(batch()))
     parts = list(ODD[name]().split(LENGTHS))
     for call in (sf.List, lambda y: sf.convert(y, sf.Ragged), lambda y: sf.convert(sf.List(y), sf.Ragged)):
-        with core.off():
+        with core.python_only():
             expected = outcome(lambda call=call: call(parts))
         found = outcome(lambda call=call: call(parts))
         if isinstance(expected, str):
@@ -391,7 +391,7 @@ def test_storages_that_shrink_behind_a_batch(name):
         call(batch())
     x = sf.Ragged(data, LENGTHS)
     data.untyped_storage().resize_(8 * ROWS - 1)
-    with core.off():
+    with core.python_only():
         expected = outcome(lambda: call(x))
     assert outcome(lambda: call(x)) == expected
     assert isinstance(expected, str)

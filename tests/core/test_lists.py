@@ -130,7 +130,7 @@ def test_a_look_at_tensors_by_the_extension_changes_nothing(name):
     for items in ([block, other], [other, block], [other], (block, block, other)):
         for grad in (True, False):
             with torch.set_grad_enabled(grad):
-                with core.off():
+                with core.python_only():
                     expected = outcome(items)
                 assert outcome(items) == expected
                 found = core.scan_arrays(tuple(items), True)

@@ -35,7 +35,7 @@ def outcome(call):
 
 def check(call):
     """The same result or error with the extension and without, three times: Python tells it of kernels."""
-    with core.off():
+    with core.python_only():
         wanted = outcome(call)
     for _ in range(3):
         found = outcome(call)
@@ -245,7 +245,7 @@ def test_chunks_are_what_they_were():
     """Their gradient, the way back, and what is made of them without the extension."""
     sf.chunk(R, 4, 1)
     found = sf.chunk(R, 4, 1)
-    with core.off():
+    with core.python_only():
         wanted = sf.chunk(R, 4, 1)
     for how in ("first", "mean", "max", "last"):
         assert same(sf.unchunk(found, how), sf.unchunk(wanted, how))
@@ -372,8 +372,8 @@ def test_large_batches_take_the_python_way():
 
 
 def spans(size):
-    """What `core.structured` has a kernel do: sequences that it makes, or with a negative number none."""
-    return core.structured(_spans, len(R), 1, R._structure.lengths, size)
+    """What `core.build_structure` has a kernel do: sequences that it makes, or with a negative number none."""
+    return core.build_structure(_spans, len(R), 1, R._structure.lengths, size)
 
 
 def _spans(lengths, size, table):
@@ -391,9 +391,9 @@ PRIMITIVES = {
     "structured, refused": lambda: spans(-4),
     "lay_out": lambda: core.lay_out(R._read(), sf.Masked, (40, "left"), ()),
     "lay_out by steps": lambda: core.lay_out(P._read(), sf.Packed, (), ()),
-    "over": lambda: shift_rows.over(R, None, ONE, 0, 0),
-    "over to others": lambda: move_kept.over(R, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0),
-    "filled": lambda: core.filled(sf.Pairs, one=R, two=IDS),
+    "over": lambda: shift_rows.move_rows(R, None, ONE, 0, 0),
+    "over to others": lambda: move_kept.move_rows(R, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0),
+    "filled": lambda: core.make_object(sf.Pairs, one=R, two=IDS),
 }
 KEPT = sf.filter(R, KEEP)
 shift_rows, move_kept = kernel("shift_rows"), kernel("move_kept")
@@ -404,7 +404,7 @@ def test_primitives_do_what_their_twins_do(name):
     """Those that Python would do give None where they are off; the others have twins."""
     sf.shift(R, 1)
     found = PRIMITIVES[name]()
-    with core.off():
+    with core.python_only():
         twin = PRIMITIVES[name]()
     if name.startswith(("structured", "filled")):
         assert same(found, twin)
@@ -422,8 +422,8 @@ def test_what_is_not_plain_is_left_to_python():
         args = source, sf.Ragged, (), padding
         assert core.lay_out(*args) is None
     for x in (sf.List([R.data]), R.data, Batch(R.data, R.lengths)):
-        assert shift_rows.over(x, None, ONE, 0, 0) is None
-    assert move_kept.over(P, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0) is None
+        assert shift_rows.move_rows(x, None, ONE, 0, 0) is None
+    assert move_kept.move_rows(P, KEPT._structure, KEPT._structure.offsets, KEEP.view(np.uint8), 0) is None
 
 
 def watched():

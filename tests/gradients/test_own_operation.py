@@ -192,13 +192,13 @@ def test_a_kernel_becomes_code_for_cuda(name):
     from numba import cuda
 
     from seqformats.kernels import Layout
-    from seqformats.kernels.parts.gpu import bound
+    from seqformats.kernels.parts.gpu import bind
 
     types = cuda.types
     integers, whole, items = types.int64[::1], types.int64, types.float32[::1]
     layout = types.NamedTuple([integers] * 3 + [whole] * 4, Layout)
     arguments = {"weigh": [items, items, items, layout, whole, whole]}.get(name, [items, items, layout, whole])
-    function = bound(getattr(own_kernels, f"{name}_on_cuda"))
+    function = bind(getattr(own_kernels, f"{name}_on_cuda"))
     code, _ = cuda.compile_ptx(function, types.void(*arguments), cc=(8, 0))
     assert "st.global.f32" in code
     assert "call" not in code
@@ -213,9 +213,9 @@ def with_names_of_the_house(x, out, at, width):
 
 
 def test_names_of_a_user_s_come_before_those_of_the_house():
-    from seqformats.kernels.parts.gpu import bound, gpu
+    from seqformats.kernels.parts.gpu import bind, gpu
 
-    names = bound(with_names_of_the_house).__globals__
+    names = bind(with_names_of_the_house).__globals__
     assert names["exp"] is exp
     assert names["gpu"] is gpu
 
@@ -227,10 +227,10 @@ def with_parts(x):
 def test_parts_and_closures_come_to_a_gpu_with_what_is_there():
     from seqformats.kernels.parts import gpu
 
-    there, slope = gpu.bound(with_parts).__globals__["p"], p.softmax_slope
+    there, slope = gpu.bind(with_parts).__globals__["p"], p.softmax_slope
     assert (there.natural, there.exp) == (gpu.natural, gpu.exp)
     assert p.natural is None
-    held = gpu.bound(lambda x: slope(x)).__closure__[0].cell_contents
+    held = gpu.bind(lambda x: slope(x)).__closure__[0].cell_contents
     assert held is not slope
     assert held.__name__ == "softmax_slope"
 

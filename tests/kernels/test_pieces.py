@@ -13,11 +13,11 @@ from seqformats import core
 from seqformats.arrays import NUMPY
 from seqformats.beam import candidates
 from seqformats.beam.rows import Scores
-from seqformats.formats.late import count_true, offsets_of
+from seqformats.formats.device_structure import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
 from seqformats.launch.kernel import Work, kernel
-from seqformats.operations import ordering, over, pieces, softmax, weighted
+from seqformats.operations import calculation, ordering, pieces, softmax, weighted_sums
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
 
@@ -71,7 +71,7 @@ def in_pieces(monkeypatch):
         return in_blocks(*args)
 
     def begin():
-        for module in (ordering, over, pieces, softmax, weighted):
+        for module in (ordering, calculation, pieces, softmax, weighted_sums):
             if hasattr(module, "are_long"):
                 monkeypatch.setattr(module, "are_long", lambda _, structure, __: structure.longest > 40)
         monkeypatch.setattr(pieces, "in_blocks", noted)
@@ -90,7 +90,7 @@ def test_pieces(name, special, in_pieces):
     if special:
         x.data[3:19] = -np.inf  # a piece of these alone
         x.data[40, 0], x.data[60, 1] = np.inf, np.nan
-    with core.off():
+    with core.python_only():
         wanted, times = CALLS[name](x), in_pieces()
         found = CALLS[name](x)
     assert times
@@ -103,7 +103,7 @@ def test_largest_items_are_merged_in_levels(in_pieces):
     """The pieces of the longest sequence in twos, four times; equal items stay in their order."""
     lengths = [300, 0, 41, 5]
     x = sf.Ragged(np.random.default_rng(1).integers(0, 40, (sum(lengths), 3)).astype("f4"), lengths)
-    with core.off():
+    with core.python_only():
         wanted, _ = sf.topk(x, 4), in_pieces()
         found = sf.topk(x, 4)
     for one, other in zip(found, wanted, strict=True):

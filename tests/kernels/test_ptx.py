@@ -224,9 +224,9 @@ def assert_assembles(name, code, compute):
     """A kernel becomes code of a GPU by its own name, and its numbers find room in registers."""
     from seqformats.kernels.parts import cubins
 
-    code, entry = cubins.named(code, name)
+    code, entry = cubins.rename_entry(code, name)
     assert entry == name
-    cubin, _, log = cubins.assembled(code, compute, name)
+    cubin, _, log = cubins.assemble(code, compute, name)
     assert cubin.startswith(b"\x7fELF")
     assert name.encode() in cubin
     assert_fits(log)
@@ -273,9 +273,9 @@ def test_what_other_blocks_have_written_is_read_behind_a_fence(name):
 @pytest.mark.parametrize("compute", COMPUTE)
 def test_the_kernel_that_is_ptx_assembles(compute):
     pytest.importorskip("numba_cuda", reason="its packages assemble it")
-    from seqformats.launch import written
+    from seqformats.launch import parameters
 
-    assert_assembles(written._NAME, written._PTX, compute)
+    assert_assembles(parameters._NAME, parameters._PTX, compute)
 
 
 def test_no_function_of_gpus_hides_one_of_a_kernel():
@@ -440,6 +440,6 @@ def overflowing(x, out):
 def test_what_does_not_fit_is_seen():
     from seqformats.kernels.parts import cubins
 
-    code, _ = cubins.named(ptx_of(overflowing, ["f4", "f4"], (9, 0)), "overflowing")
+    code, _ = cubins.rename_entry(ptx_of(overflowing, ["f4", "f4"], (9, 0)), "overflowing")
     with pytest.raises(AssertionError):
-        assert_fits(cubins.assembled(code, (9, 0), "overflowing")[2])
+        assert_fits(cubins.assemble(code, (9, 0), "overflowing")[2])

@@ -51,7 +51,7 @@ def clear(x):
 def start(kernel, library, inputs, outputs, args, size, work, structure):
     """Ask for the code, and do without it."""
     cuda.start(kernel, library, inputs, outputs, args, size, work, structure)
-    if kernel.known().does == "moves" or kernel.name in COUNTING:
+    if kernel.get_traits().does == "moves" or kernel.name in COUNTING:
         inputs, outputs, args = on_host(inputs), on_host(outputs), on_host(args)
         kernel.start(kernels.NUMPY, inputs, outputs, args, size, structure, work)
     else:

@@ -495,7 +495,7 @@ def test_places_of_large_arrays_have_64_bits(compiled, bits, monkeypatch):
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
 def test_a_small_structure_goes_into_a_capture(compiled):
     """As parameters of kernels, which the graph keeps: nothing is copied, and nobody finds it after the capture."""
-    library, driver = arrays.known._by_type[There], compiled.driver
+    library, driver = arrays.lookup._by_type[There], compiled.driver
     calls = [lambda x: sf.convert(x, sf.Masked), lambda x: sf.convert(x, sf.Packed), sf.reduce_sum]
     calls += [lambda x: sf.shift(x, [k % 3 for k in range(len(x))]), lambda x: sf.convert(x, sf.Masked, fill=7)]
     calls += [lambda x: sf.concat([np.float32(5), x, np.ones(4, "f4")])]
@@ -522,7 +522,7 @@ def test_a_small_structure_goes_into_a_capture(compiled):
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
 def test_a_large_structure_is_refused_in_a_capture(compiled):
-    library, driver = arrays.known._by_type[There], compiled.driver
+    library, driver = arrays.lookup._by_type[There], compiled.driver
     x = compiled.up(numbers([1] * 5000, (4,), "f4"))
     library.current = 5
     driver.captured.add(5)

@@ -6,7 +6,7 @@ import pytest
 
 import seqformats as sf
 from seqformats import arrays
-from seqformats.arrays import known
+from seqformats.arrays import lookup
 from seqformats.launch import kernel as launch
 from seqformats.native.code import code_of
 from seqformats.native.signature import signature_of
@@ -89,17 +89,17 @@ def start(kernel, library, inputs, outputs, args, size, work, structure):
     else:
         data = [arrays.NUMPY.operand(x if isinstance(x, np.ndarray) else x.memory) for x in inputs]
         data += [arrays.NUMPY.result(x.memory) for x in outputs]
-    kernel.on("toy")(*data, *args, size, 0, work.units)
+    kernel.function("toy")(*data, *args, size, 0, work.units)
 
 
 @pytest.fixture
 def toy(monkeypatch):
     """The device is known while a test runs."""
     library = ToyLibrary()
-    monkeypatch.setattr(known, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
-    saved = [(table, dict(table)) for table in (known._by_type, known._array_types, launch._launchers)]
+    monkeypatch.setattr(lookup, "_KNOWN", [*lookup._KNOWN, lambda kind: library if kind is ToyArray else None])
+    saved = [(table, dict(table)) for table in (lookup._by_type, lookup._array_types, launch._launchers)]
     saved += [(found.functions, dict(found.functions)) for found in launch._kernels.values()]
-    known._array_types.pop(ToyArray, None)
+    lookup._array_types.pop(ToyArray, None)
     STARTED.clear()
     yield library
     for table, before in saved:
@@ -118,7 +118,7 @@ def on_the_host(name):
 
     def run(*args):
         found = code_of(name, signature_of(args))
-        return (launch.kernel(name).on("cpu") if found is None else found.run)(*args)
+        return (launch.kernel(name).function("cpu") if found is None else found.run)(*args)
 
     return run
 

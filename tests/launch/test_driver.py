@@ -13,7 +13,7 @@ from elsewhere import There
 from stand_in import CAPTURE_INVALIDATED, ILLEGAL_ADDRESS, stand_in
 
 import seqformats as sf
-from seqformats.launch import resident, written
+from seqformats.launch import parameters, resident
 
 pytestmark = pytest.mark.passes("compiled", reason="nothing here is compiled, and the simulator has no driver")
 
@@ -49,7 +49,7 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_one_kernel_a_call_and_its_structure_once(there, call, small, monkeypatch):
     """A small one as parameters of a kernel, a larger one in one copy."""
     if not small:
-        monkeypatch.setattr(written, "SMALL", 0)
+        monkeypatch.setattr(parameters, "SMALL", 0)
     x = batch()
     call(x)
     first = [name for name, _ in there.driver.started()]
@@ -63,7 +63,7 @@ def test_one_kernel_a_call_and_its_structure_once(there, call, small, monkeypatc
 
 
 @every_call
-@pytest.mark.parametrize("forgets", [resident.Resident.found, resident.Resident.remember])
+@pytest.mark.parametrize("forgets", [resident.Resident.find_words, resident.Resident.remember])
 def test_what_is_forgotten_meanwhile_is_not_sent_again(there, call, forgets, monkeypatch):
     """Another thread may have asked for many layouts, at any time."""
 
@@ -224,7 +224,7 @@ def test_a_gpu_without_room_is_a_memory_error(there):
 @every_call
 def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call, monkeypatch):
     """What is called after it is right: the structure goes up then, and is found by whoever comes later."""
-    monkeypatch.setattr(written, "MOST", 0)
+    monkeypatch.setattr(parameters, "MOST", 0)
     x = batch()
     there.library.current = 5
     there.driver.captured.add(5)
@@ -249,7 +249,7 @@ def test_a_capture_after_structure_to(there, order, monkeypatch):
     if order:
         sf.convert(x, sf.Packed)
     else:
-        monkeypatch.setattr(written, "MOST", 0)
+        monkeypatch.setattr(parameters, "MOST", 0)
         with pytest.raises(sf.DeviceError, match=r"order=True"):
             sf.convert(x, sf.Packed)
     assert "copy" not in there.driver.names()

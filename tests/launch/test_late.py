@@ -8,7 +8,7 @@ import pytest
 from libraries import SIMULATED, on_each_library
 
 import seqformats as sf
-from seqformats.formats.late import LateStructure
+from seqformats.formats.device_structure import LateStructure
 from seqformats.formats.leaves import leaves
 
 pytestmark = [
@@ -27,14 +27,14 @@ def numbers(lengths=LENGTHS, item=(3,)):
 @pytest.fixture
 def waits(monkeypatch):
     """How many structures have come to the host."""
-    arrived, found = LateStructure.arrived, []
+    arrived, found = LateStructure.to_host, []
 
     def noted(structure):
         if structure.late:
             found.append(structure)
         return arrived(structure)
 
-    monkeypatch.setattr(LateStructure, "arrived", noted)
+    monkeypatch.setattr(LateStructure, "to_host", noted)
     return found
 
 

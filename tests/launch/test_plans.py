@@ -18,7 +18,7 @@ from stand_in import stand_in
 
 import seqformats as sf
 from seqformats import core
-from seqformats.formats.planned import MOST_CALLS
+from seqformats.formats.call_plans import MOST_CALLS
 from seqformats.launch import plans, threads
 from seqformats.launch.kernel import add_kernel
 from seqformats.launch.plans import CallPlan
@@ -110,12 +110,12 @@ def test_results_are_those_without_a_plan(gpu, call, dtype, followed):
     for From in oracle.ENCODINGS:
         truth = strategies.truth_from([3, 0, 1, 4], np.dtype(dtype), (3,))
         x = oracle.build(From, truth)
-        other = x._with([leaf[::-1].copy() for leaf in x._leaves()])
+        other = x._with_leaves([leaf[::-1].copy() for leaf in x._leaves()])
         there = gpu.up(x)
         for _ in range(2):
             call(there)
         followed.clear()
-        found = gpu.down(call(there._with([gpu.up(leaf) for leaf in other._leaves()])))
+        found = gpu.down(call(there._with_leaves([gpu.up(leaf) for leaf in other._leaves()])))
         for one, two in zip(parts(found), parts(gpu.down(call(gpu.up(other)))), strict=True):
             (oracle.assert_bits if isinstance(one, np.ndarray) else oracle.assert_layout)(one, two)
         assert followed or From in (sf.List, sf.LoD) or call is MOVES.get(From.__name__)
@@ -161,8 +161,8 @@ def test_addresses_of_the_arrays_of_a_list_are_those_of_each_call(monkeypatch, f
         like = sf.List([np.zeros((n, 2), np.float32) for n in (2, 1, 3)])
         there = gpu.up(like)
         for start in range(6):
-            x = like._with([item + start for item in like.items])
-            found = sf.convert(there._with([gpu.up(item) for item in x.items]), sf.Masked)
+            x = like._with_leaves([item + start for item in like.items])
+            found = sf.convert(there._with_leaves([gpu.up(item) for item in x.items]), sf.Masked)
             oracle.assert_layout(gpu.down(found), sf.convert(x, sf.Masked))
         assert followed
 
@@ -458,7 +458,7 @@ def test_memory_that_was_taken_away_is_refused(tensors, followed, left):
     with pytest.raises(sf.StructureError, match="build a new one"):
         sf.reduce_sum(x)
     assert not followed
-    with core.off():
+    with core.python_only():
         assert not library.ready(x.data, (4, 2), x.dtype)
 
 

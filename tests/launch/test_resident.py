@@ -10,7 +10,7 @@ import pytest
 from elsewhere import Elsewhere
 
 import seqformats as sf
-from seqformats.launch import driver, resident, written
+from seqformats.launch import driver, parameters, resident
 
 pytestmark = pytest.mark.passes("compiled", reason="nothing here is compiled")
 
@@ -55,7 +55,7 @@ class Noted:
 def there(monkeypatch):
     monkeypatch.setattr(driver, "_spare", {})
     monkeypatch.setattr(resident, "_of_graphs", [])
-    monkeypatch.setattr(written, "SMALL", 0)
+    monkeypatch.setattr(parameters, "SMALL", 0)
     library, noted = Elsewhere(), Noted()
 
     def place(stream):
@@ -66,7 +66,7 @@ def there(monkeypatch):
 
     def call(stream):
         at = place(stream)
-        found = resident.Resident.of(structure, at)
+        found = resident.Resident.get(structure, at)
         resident.bring([], structure, found, at)
         found.meet(at)
 
@@ -103,7 +103,7 @@ def test_a_capture_meets_what_is_there_and_keeps_it(there):
 
 
 def test_nothing_goes_up_in_a_capture(there, monkeypatch):
-    monkeypatch.setattr(written, "MOST", 0)
+    monkeypatch.setattr(parameters, "MOST", 0)
     there.noted.captured = True
     with pytest.raises(sf.DeviceError, match=r"before the capture x\.structure_to\(device\)"):
         there.call(6)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats.loading import ahead, batching
+from seqformats.loading import batching, read_ahead
 
 HANGS = 120  # seconds, far above what anything here takes
 TARGETS = [sf.Masked, sf.Padded, sf.Ragged, sf.Packed, sf.LoD, sf.List, list]
@@ -33,7 +33,7 @@ def no_thread_is_left():
 
 
 def ours():
-    return [thread for thread in threading.enumerate() if thread.name == ahead.NAME]
+    return [thread for thread in threading.enumerate() if thread.name == read_ahead.NAME]
 
 
 def numbered(lengths):
@@ -520,7 +520,7 @@ def test_interrupted_while_it_waits():
         go.wait(HANGS)
 
     run = iter(sf.batches(source(), max_items=2, shuffle_buffer=2))
-    patience, ahead._PATIENCE = ahead._PATIENCE, 0.01
+    patience, read_ahead._PATIENCE = read_ahead._PATIENCE, 0.01
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012
@@ -528,7 +528,7 @@ def test_interrupted_while_it_waits():
             list(run)
     finally:
         signal.signal(signal.SIGINT, handler)
-        ahead._PATIENCE = patience
+        read_ahead._PATIENCE = patience
         go.set()
     assert list(run) == []
 

@@ -21,7 +21,7 @@ from seqformats.core import absent
 from seqformats.launch.kernel import Kernel, kernel
 from seqformats.layout import Layout
 from seqformats.native import code, cpu, linking, loading, ship, store
-from seqformats.native.shipped import Shipped
+from seqformats.native.shipped_files import Shipped
 from seqformats.native.signature import kinds_of, signature_of, text_of
 
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
@@ -108,7 +108,7 @@ def test_what_the_python_function_does(name, by_llvm, monkeypatch):
     if by_llvm:
         monkeypatch.setattr(loading, "open_shared", not_to_be_opened)
     found = code.code_of(kernel_name, signature_of(args))
-    results = [found.run(*args), kernel(kernel_name).on("cpu")(*again)]
+    results = [found.run(*args), kernel(kernel_name).function("cpu")(*again)]
     assert results[0] == results[1]
     for own, others in zip(args, again, strict=True):
         if isinstance(own, np.ndarray):
@@ -417,7 +417,7 @@ def test_where_code_is_from_in_words(shipped, monkeypatch):
     assert "(none was shipped with this installation)" in code.whence()
     shipped.mkdir()
     assert "(none is there for x86-64-v3" in code.whence()
-    traits = list(code.Traits.of(code.spec_of("check_lengths")))
+    traits = list(code.Traits.from_spec(code.spec_of("check_lengths")))
     bundled(shipped, check_lengths={"traits": traits, "stamp": code.stamp("check_lengths")})
     assert code.whence() == "shipped for x86-64-v3"
     assert code.is_there("check_lengths", "check_lengths")
@@ -450,7 +450,7 @@ def test_shipped_code_that_is_damaged(shipped, caplog):
 def test_traits_are_kept(shipped):
     found = code.traits_of("check_lengths")
     assert code._find_kept("check_lengths", "check_lengths").facts["traits"] == list(found)
-    assert code.traits_of("check_lengths") == found == code.Traits.of(code.spec_of("check_lengths"))
+    assert code.traits_of("check_lengths") == found == code.Traits.from_spec(code.spec_of("check_lengths"))
 
 
 def test_what_keeps_code_apart(shipped, monkeypatch):

@@ -14,7 +14,7 @@ from stand_in import StandIn, stand_in
 
 import seqformats as sf
 from seqformats.native import code, cubins, ship
-from seqformats.native.shipped import Images, packed
+from seqformats.native.shipped_files import Images, compress
 
 pytestmark = pytest.mark.passes("compiled", reason="nothing here is calculated, and the simulator takes no such code")
 
@@ -28,7 +28,7 @@ def package(tmp_path, monkeypatch):
 
     def write(stamp=None, without=()):
         images = {(8, 0): b"sm_80", (9, 0): b"sm_90", "ptx": b"ptx"}
-        found = {key: packed(image) for key, image in images.items() if key not in without}
+        found = {key: compress(image) for key, image in images.items() if key not in without}
         name = shipped_name("sum_rows.short", SIGNATURE)
         facts = {"sum_rows": {"stamp": stamp or code.stamp("sum_rows")}}
         Images.write(tmp_path, facts, [(name, {"entry": "sum_rows_short"}, found)], "a compiler")
@@ -72,10 +72,10 @@ def test_what_is_not_used(package, monkeypatch):
     stale = package(stamp="another")
     monkeypatch.setattr(cubins, "bundle", lambda: stale)
     assert offered((9, 0)) == [b"here"]
-    assert cubins.outdated() == ["sum_rows"]
+    assert cubins.list_outdated() == ["sum_rows"]
     images = package()
     monkeypatch.setattr(cubins, "bundle", lambda: images)
-    assert (offered((9, 0))[0], cubins.outdated(), images.damage()) == (b"sm_90", [], "")
+    assert (offered((9, 0))[0], cubins.list_outdated(), images.damage()) == (b"sm_90", [], "")
     whole = images.path.read_bytes()
     images.path.write_bytes(bytes(len(whole)))
     assert offered((9, 0)) == [b"here"]

@@ -115,9 +115,9 @@ def test_errors(error, said, call):
 
 
 def test_a_library_that_is_not_installed(monkeypatch):
-    from seqformats.arrays import known
+    from seqformats.arrays import lookup
 
-    monkeypatch.delitem(known._made_of, "cupy", raising=False)
+    monkeypatch.delitem(lookup._made_of, "cupy", raising=False)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(sf.ConversionError, match="cupy cannot be imported.*pip install cupy"):
         sf.to(sf.Ragged(np.arange(3), [1, 2]), "cupy")

@@ -162,7 +162,7 @@ def test_cross(arrays, kind, data):
     other = strategies.truth_from(lengths, dtype, data.draw(st.sampled_from([(), (2,)])))
     y = oracle.build(data.draw(st.sampled_from(oracle.ENCODINGS)), other)
     if truth.levels > 1:
-        y = sf.LoD._over(sf.convert(y, sf.Ragged).data, (*sf.convert(x, sf.LoD)._levels[:-1], y._structure))
+        y = sf.LoD._from_levels(sf.convert(y, sf.Ragged).data, (*sf.convert(x, sf.LoD)._levels[:-1], y._structure))
         other = oracle.read(y)
 
     def members(a, b):

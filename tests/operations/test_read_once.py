@@ -66,7 +66,7 @@ CALLS = {
 def test_a_change_between_two_kernels_is_not_seen(name, monkeypatch):
     given = np.zeros(N, np.int64)
     call = lambda: every_call.arrays_of(CALLS[name](given))  # noqa: E731
-    with core.off():
+    with core.python_only():
         expected = call()
         found = changed_after_each_kernel(monkeypatch, given, call)
     every_call.assert_same_bits(found, expected, name)

@@ -385,7 +385,7 @@ def test_deep_copies_inside_a_graph_name_what_works(x):
     leaves = sf.formats.leaves.leaves(x)
     if not leaves:
         return
-    y = x._with([t.detach().clone().requires_grad_() * 2 for t in leaves])
+    y = x._with_leaves([t.detach().clone().requires_grad_() * 2 for t in leaves])
     with pytest.raises(RuntimeError, match=r"copy\.deepcopy\(x\.detach\(\)\)") as caught:
         copy.deepcopy(y)
     assert "\n" not in str(caught.value)

@@ -1,6 +1,19 @@
 """The seam to array libraries: whose array is this, where does it live, allocate one like it, see its bytes."""
 
-from .known import (
+from .library import (
+    AUTOCAST,
+    LAZY_ZEROS,
+    Array,
+    Differentiable,
+    DType,
+    Library,
+    Shape,
+    device_name,
+    functional,
+    size_of,
+    with_autograd,
+)
+from .lookup import (
     TITLES,
     adopt,
     dtype_in,
@@ -15,20 +28,7 @@ from .known import (
     shape_of,
     to_host,
 )
-from .library import (
-    AUTOCAST,
-    LAZY_ZEROS,
-    Array,
-    Differentiable,
-    DType,
-    Library,
-    Shape,
-    device_name,
-    functional,
-    size_of,
-    with_autograd,
-)
-from .numpy import NUMPY, NumPy, distinct, frozen, is_among, same_values, zero_item
+from .numpy import NUMPY, NumPy, distinct, freeze, is_among, same_values, zero_item
 
 __all__ = [
     "AUTOCAST",
@@ -45,7 +45,7 @@ __all__ = [
     "device_name",
     "distinct",
     "dtype_in",
-    "frozen",
+    "freeze",
     "functional",
     "has_items",
     "is_among",

@@ -89,7 +89,7 @@ class CuPy(Library):
         host: Array = self.cupy.asnumpy(x)
         return host
 
-    def taken(self, x: Array, source: Library) -> CuPyArray:
+    def import_array(self, x: Array, source: Library) -> CuPyArray:
         try:
             if source.kind(x) == "cpu":
                 return self.cupy.asarray(source.to_numpy(x))

@@ -103,15 +103,15 @@ operate = getattr(super(Function, Operation), "apply", Operation.apply)
 class Step:
     """Calculation on plain tensors, once all wrapping is taken off.
 
-    `leads`, `made`: how many axes of each tensor that is put in, and of each that comes out, stand before those of an
-    item.  `asks`, `gives`: which of them are of floats, and so have gradients.  All but `leads` are known once it has
-    run.
+    `leads`, `result_leads`: how many axes of each tensor that is put in, and of each that comes out, stand before those
+    of an item.  `asks`, `gives`: which of them are of floats, and so have gradients.  All but `leads` are known once it
+    has run.
     """
 
     library: Torch
     by_column: bool
     leads: Sequence[int]
-    made: Sequence[int]
+    result_leads: Sequence[int]
     asks: Sequence[bool]
     gives: Sequence[bool]
 
@@ -131,7 +131,7 @@ class Called(Step):
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         found = self.call.again([_readable(self.library, t, "data") for t in tensors])
         outputs = [self.library.unwrap(t) for t in found]  # what a rule had beforehand was wrapped where it was made
-        self.made = self.call.made
+        self.result_leads = self.call.result_leads
         self.asks, self.gives = [_continuous(t) for t in tensors], [_continuous(t) for t in outputs]
         return outputs
 
@@ -141,9 +141,9 @@ class Pulled(Step):
 
     def __init__(self, inner: Step) -> None:
         self.inner, self.library, self.by_column = inner, inner.library, inner.by_column
-        self.leads = [*inner.leads, *_those(inner.made, inner.gives)]
-        self.made = _those(inner.leads, inner.asks)
-        self.asks, self.gives = [*inner.asks, *[True] * sum(inner.gives)], [True] * len(self.made)
+        self.leads = [*inner.leads, *_those(inner.result_leads, inner.gives)]
+        self.result_leads = _those(inner.leads, inner.asks)
+        self.asks, self.gives = [*inner.asks, *[True] * sum(inner.gives)], [True] * len(self.result_leads)
 
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         count = len(self.inner.leads)
@@ -159,8 +159,8 @@ class Pushed(Step):
     def __init__(self, inner: Step) -> None:
         self.inner, self.library, self.by_column = inner, inner.library, inner.by_column
         self.leads = [*inner.leads, *_those(inner.leads, inner.asks)]
-        self.made = _those(inner.made, inner.gives)
-        self.asks, self.gives = [*inner.asks, *[True] * sum(inner.asks)], [True] * len(self.made)
+        self.result_leads = _those(inner.result_leads, inner.gives)
+        self.asks, self.gives = [*inner.asks, *[True] * sum(inner.asks)], [True] * len(self.result_leads)
 
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         count = len(self.inner.leads)
@@ -256,7 +256,7 @@ class Transformed(Function):
                 else t.movedim(dim, lead)
                 for t, dim, lead in zip(tensors, dims, step.leads, strict=True)
             ]
-            return run_step(step, moved), tuple(step.made)
+            return run_step(step, moved), tuple(step.result_leads)
         runs = [
             run_step(step, [t if dim is None else t.select(dim, i) for t, dim in zip(tensors, dims, strict=True)])
             for i in range(size)

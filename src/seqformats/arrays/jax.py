@@ -74,7 +74,7 @@ class Jax(Library):
             raise ITEMS(f"{what} is a JAX array that has been deleted or donated")
         if len(x.devices()) > 1:
             raise ITEMS(f"{what} is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
-        return x if self._dense(x) else self._made(np.asarray(x), x)
+        return x if self._dense(x) else self._copy_from_host(np.asarray(x), x)
 
     def kind(self, x: JaxArray) -> str:
         return "cpu" if self.on_host(x) else "program"
@@ -115,7 +115,7 @@ class Jax(Library):
             return x if x.dtype == dtype else NUMPY.astype(x, dtype)
         if isinstance(x, Cell):
             return Cell(self, self._cast(x.value, dtype))
-        return self._made(NUMPY.astype(np.asarray(x), dtype), x) if self.on_host(x) else self._cast(x, dtype)
+        return self._copy_from_host(NUMPY.astype(np.asarray(x), dtype), x) if self.on_host(x) else self._cast(x, dtype)
 
     def settle(self, x: JaxArray) -> JaxArray:
         dtype = self.jax.dtypes.canonicalize_dtype(x.dtype)
@@ -189,7 +189,7 @@ class Jax(Library):
         memory: Array = owner[begin : begin + size_of(x.shape) * x.dtype.itemsize]
         return memory
 
-    def _made(self, x: Array, like: JaxArray) -> JaxArray:
+    def _copy_from_host(self, x: Array, like: JaxArray) -> JaxArray:
         """A copy of an array of the host beside `like`."""
         out = _allocate_aligned(np.empty, x.shape, x.dtype.newbyteorder("="))
         out[...] = x
@@ -227,7 +227,7 @@ class Jax(Library):
         out: Array = memory.view(x.dtype).reshape(x.shape)
         return out
 
-    def aligned(self, x: JaxArray) -> JaxArray:
+    def align(self, x: JaxArray) -> JaxArray:
         return x
 
     def writable(self, x: JaxArray) -> bool:
@@ -241,13 +241,13 @@ class Jax(Library):
     def copy(self, x: JaxArray) -> JaxArray:
         if isinstance(x, Cell):
             return Cell(self, x.value)
-        return self._made(np.asarray(x), x) if self.on_host(x) else self.numpy.array(x)
+        return self._copy_from_host(np.asarray(x), x) if self.on_host(x) else self.numpy.array(x)
 
     def to_numpy(self, x: JaxArray) -> Array:
         self._check_values(x)
         return np.asarray(x)
 
-    def taken(self, x: Array, source: Library) -> JaxArray:
+    def import_array(self, x: Array, source: Library) -> JaxArray:
         if source.kind(x) != "cpu":
             try:
                 return self.numpy.from_dlpack(x)
@@ -257,12 +257,14 @@ class Jax(Library):
         dtype = self.dtype_like(host.dtype.newbyteorder("="))
         if dtype is None:
             raise DTYPE(f"JAX has no dtype for {host.dtype}; give items of another one")
-        return self._made(host.astype(dtype, copy=False), None)
+        return self._copy_from_host(host.astype(dtype, copy=False), None)
 
     def from_host(self, x: Array, like: JaxArray) -> JaxArray:
         if isinstance(like, self.tracer):
             return x  # a constant of the program
-        return Cell(self, self.numpy.asarray(x)) if isinstance(like, Cell) else self._made(np.asarray(x), like)
+        return (
+            Cell(self, self.numpy.asarray(x)) if isinstance(like, Cell) else self._copy_from_host(np.asarray(x), like)
+        )
 
     def to_device(self, x: JaxArray, device: object) -> JaxArray:
         kind, _, number = device_name(device).partition(":")
@@ -272,11 +274,11 @@ class Jax(Library):
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             raise DEVICE(f"JAX cannot reach the device {quote(device)}: {error}") from None
 
-    def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: JaxArray) -> JaxArray:
+    def _apply(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: JaxArray) -> JaxArray:
         """A function of arrays: NumPy's where all have values on the host, else JAX's, of cells where one is one."""
         own = [x for x in arrays if isinstance(x, (Cell, self.jax.Array))]
         if all(map(self.on_host, own)):
-            return self._made(np.asarray(in_numpy(*map(self._show, arrays))), own[0])
+            return self._copy_from_host(np.asarray(in_numpy(*map(self._show, arrays))), own[0])
         found = in_jax(*[x.value if isinstance(x, Cell) else x for x in arrays])
         return Cell(self, found) if any(isinstance(x, Cell) for x in own) else found
 
@@ -284,20 +286,22 @@ class Jax(Library):
         return np.asarray(x) if isinstance(x, self.jax.Array) else x
 
     def concatenate(self, arrays: Sequence[JaxArray]) -> JaxArray:
-        return self._by(lambda *given: np.concatenate(given), lambda *given: self.numpy.concatenate(given), *arrays)
+        return self._apply(lambda *given: np.concatenate(given), lambda *given: self.numpy.concatenate(given), *arrays)
 
     def stack(self, items: Sequence[object], like: JaxArray) -> JaxArray:
-        return self._by(lambda _, *given: np.stack(given), lambda _, *given: self.numpy.stack(given), like, *items)
+        return self._apply(lambda _, *given: np.stack(given), lambda _, *given: self.numpy.stack(given), like, *items)
 
     def split(self, x: JaxArray, lengths: Array, offsets: Array) -> tuple[JaxArray, ...]:
         pairs = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
         if self.on_host(x):  # JAX would compile a slice for each length
             seen = np.asarray(x)
-            return tuple([self._made(seen[a:b], x) for a, b in pairs])
+            return tuple([self._copy_from_host(seen[a:b], x) for a, b in pairs])
         return tuple([x[a:b] for a, b in pairs])
 
     def take(self, x: JaxArray, index: Array, axis: int) -> JaxArray:
-        return self._by(lambda given: np.take(given, index, axis), lambda given: self.numpy.take(given, index, axis), x)
+        return self._apply(
+            lambda given: np.take(given, index, axis), lambda given: self.numpy.take(given, index, axis), x
+        )
 
     def gather(self, x: JaxArray, index: Array, there: Array, out: JaxArray) -> JaxArray:
         return self.take(x, index, 0)
@@ -311,20 +315,20 @@ class Jax(Library):
     # --- arithmetic ---
 
     def product(self, x: JaxArray, y: JaxArray) -> JaxArray:
-        return self._by(NUMPY.product, self._product, x, y)
+        return self._apply(NUMPY.product, self._product, x, y)
 
     def _product(self, x: JaxArray, y: JaxArray) -> JaxArray:
         """In float32 at least, and not in what a device thinks is near enough."""
         return self.numpy.matmul(x, y, precision="highest")
 
     def exp(self, x: JaxArray) -> JaxArray:
-        return self._by(np.exp, self.numpy.exp, x)
+        return self._apply(np.exp, self.numpy.exp, x)
 
     def function(self, name: str) -> Callable[..., Any] | None:
         return getattr(self.numpy, name, None)
 
     def where(self, condition: JaxArray, x: Operand, y: Operand) -> JaxArray:
-        return self._by(np.where, self.numpy.where, condition, x, y)
+        return self._apply(np.where, self.numpy.where, condition, x, y)
 
     # --- the programs that JAX traces ---
 

@@ -1,6 +1,6 @@
 """Interface to an array library: whose memory it is, what its items are, how they move.
 
-`Library` is the interface; each library is one file of this folder, and a line in `known.py`.
+`Library` is the interface; each library is one file of this folder, and a line in `lookup.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import DTYPE, quote
-from ..later import import_now
-from ..limits import remember
+from ..lazy_import import import_now
+from ..memory_checks import remember
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = Any  # what a library calls a dtype: np.dtype, torch.dtype, ...
@@ -136,7 +136,7 @@ class Differentiable(Protocol):
         """The number of axes of each input array before those of an item."""
 
     @property
-    def made(self) -> Sequence[int]:
+    def result_leads(self) -> Sequence[int]:
         """The number of axes of each result before those of an item, once there are results."""
 
     def forget(self) -> None:
@@ -324,7 +324,7 @@ class Library:
         """`native`, to be written: never a copy."""
         return self.native(x)
 
-    def aligned(self, x: Array) -> Array:
+    def align(self, x: Array) -> Array:
         """`x`, or a copy of it whose address suits its items."""
         return x if self.address(x) % self.itemsize(x.dtype) == 0 else self.copy(x)
 
@@ -332,7 +332,7 @@ class Library:
         """Tell whether a result may be written into `x`."""
         return self.contiguous(x)
 
-    def written(self, x: Array) -> None:
+    def mark_written(self, x: Array) -> None:
         """Tell the library that `x` has been written, where it keeps an account of that."""
 
     def overlap(self, x: Array, y: Array) -> bool:
@@ -368,7 +368,7 @@ class Library:
         """`to_numpy` of the first rows."""
         return self.to_numpy(x[:rows])
 
-    def taken(self, x: Array, source: Library) -> Array:
+    def import_array(self, x: Array, source: Library) -> Array:
         """An array of another library as one of this, over the same memory where both can reach it.
 
         TypeError where this library has no such dtype, DeviceError where it does not reach the device.
@@ -383,7 +383,7 @@ class Library:
         """Bring the values to a device of this library."""
         raise NotImplementedError
 
-    def sent(self, x: Array, device: object, non_blocking: bool) -> Array:
+    def send(self, x: Array, device: object, non_blocking: bool) -> Array:
         """`to_device`, which need not wait for the copy where it is `non_blocking` and the library has such copies."""
         return self.to_device(x, device)
 

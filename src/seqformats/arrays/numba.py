@@ -16,8 +16,8 @@ from ..kernels.parts.compiler import gpu, need, simulated
 from ..launch.driver import driver
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
-from .known import to_host
 from .library import Array, DType, Library, Operand, Shape, device_name, size_of, watch
+from .lookup import to_host
 from .numpy import NUMPY
 
 need()
@@ -49,12 +49,12 @@ class NumbaDevice(Library):
         return bool(x.is_c_contiguous())
 
     def empty(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
-        return watch.took(_beside(like, shape, np.dtype(dtype)), zeros=False)
+        return watch.took(_allocate_like(like, shape, np.dtype(dtype)), zeros=False)
 
     def maker(self, shape: Shape, dtype: DType) -> Callable[[DeviceArray], DeviceArray]:
         wanted, size = np.dtype(dtype), size_of(shape) * np.dtype(dtype).itemsize
         if simulated or not size:
-            return functools.partial(_beside, shape=shape, dtype=dtype)
+            return functools.partial(_allocate_like, shape=shape, dtype=dtype)
         return functools.partial(_take, shape, _strides(shape, wanted), wanted, int(size))
 
     def memory(self, like: DeviceArray, size: int) -> tuple[Any, int]:
@@ -75,10 +75,10 @@ class NumbaDevice(Library):
     def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
         if simulated:
             return watch.took(gpu.to_device(np.zeros(shape, dtype)), zeros=True)
-        made = _beside(like, shape, np.dtype(dtype))
+        made = _allocate_like(like, shape, np.dtype(dtype))
         if made.size and made.dtype.itemsize:
             found = driver()
-            with found.on(index_of(made)):
+            with found.use_device(index_of(made)):
                 found.check(found.MemsetD8Async(self.address(made), 0, made.alloc_size, 0), "zeros on the device")
         return watch.took(made, zeros=True)
 
@@ -128,12 +128,12 @@ class NumbaDevice(Library):
     def _copy_to_host(self, x: DeviceArray, shape: Shape) -> Array:
         """Copy the begin of an array; the driver waits for what writes it, as for all in the default stream."""
         host, found = np.empty(shape, x.dtype), driver()
-        with found.on(index_of(x)):
+        with found.use_device(index_of(x)):
             found.check(found.MemcpyDtoH(NUMPY.address(host), self.address(x), host.nbytes), "a copy to the host")
         return host
 
-    def taken(self, x: Array, source: Library) -> DeviceArray:
-        return from_host(source.to_numpy(x), at("cuda")) if source.kind(x) == "cpu" else foreign(x)
+    def import_array(self, x: Array, source: Library) -> DeviceArray:
+        return from_host(source.to_numpy(x), device_index("cuda")) if source.kind(x) == "cpu" else foreign(x)
 
     def from_host(self, x: Array, like: DeviceArray) -> DeviceArray:
         return from_host(x, index_of(like))
@@ -141,7 +141,7 @@ class NumbaDevice(Library):
     def to_device(self, x: DeviceArray, device: object) -> DeviceArray:
         if device_name(device) == "cpu":
             return self.to_numpy(x)
-        index = at(device)
+        index = device_index(device)
         return x if index == index_of(x) else from_host(self.to_numpy(x), index)
 
     def concatenate(self, arrays: Sequence[DeviceArray]) -> DeviceArray:
@@ -194,7 +194,7 @@ class NumbaDevice(Library):
 _BYTE = np.dtype(np.uint8)
 
 
-def at(device: object) -> int:
+def device_index(device: object) -> int:
     """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
     kind, _, number = device_name(device).partition(":")
     if kind != "cuda" or not (number.isdecimal() or not number):
@@ -233,7 +233,7 @@ def allocate(shape: Shape, dtype: DType, index: int) -> DeviceArray:
         return gpu.device_array(shape, dtype)
 
 
-def _beside(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
+def _allocate_like(like: DeviceArray, shape: Shape, dtype: np.dtype) -> DeviceArray:
     """A new array on the device of another, undefined.
 
     Where that device is current, Numba need not make it so, which takes it twice as long as to find memory.

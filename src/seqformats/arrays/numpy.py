@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DEVICE, EXACT, ITEMS, ConversionError, quote
-from ..limits import check_finite
+from ..memory_checks import check_finite
 from .library import Array, DType, Library, Shape, device_name, part, size_of
 
 NO_BYTES = np.empty(0, np.uint8)
@@ -26,7 +26,7 @@ def zero_item(size: int) -> Array:
     return _zero_bytes[:size] if size <= _zero_bytes.size else np.zeros(size, np.uint8)
 
 
-def frozen(array: Array) -> Array:
+def freeze(array: Array) -> Array:
     """A view of a private array, which is read-only from now on, together with what it was cut from.
 
     NumPy lets an array that owns its memory be made writable again, but a view only where its base is writable.  So
@@ -202,7 +202,7 @@ class NumPy(Library):
     def to_numpy(self, x: Array) -> Array:
         return x
 
-    def taken(self, x: Array, source: Library) -> Array:
+    def import_array(self, x: Array, source: Library) -> Array:
         return source.to_numpy(x)
 
     def from_host(self, x: Array, like: Array) -> Array:
@@ -217,7 +217,7 @@ class NumPy(Library):
             numba = part("numba")
         except ImportError as error:
             raise DEVICE(f"NumPy arrays on {quote(device)} are Numba device arrays; numba-cuda: {error}") from None
-        there: Array = numba.from_host(x, numba.at(device))
+        there: Array = numba.from_host(x, numba.device_index(device))
         return there
 
 
@@ -253,7 +253,7 @@ def host_value(value: object) -> Array:
     if isinstance(value, (list, tuple)):
         check_finite(value)
     try:
-        return np.asarray(value if isinstance(value, _ON_HOST) else part("known").to_host(value))
+        return np.asarray(value if isinstance(value, _ON_HOST) else part("lookup").to_host(value))
     except ValueError as error:
         raise EXACT(f"{quote(value)} is neither one value nor one item: {error}") from None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import core
 from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, quote
-from ..limits import remember
+from ..memory_checks import remember
 from . import by_item
 from .library import (
     AUTOCAST,
@@ -93,7 +93,7 @@ class Torch(Library):
         return index
 
     def contiguous(self, x: Tensor) -> bool:
-        return core.is_plain(x) or ((x.is_contiguous() or self.wrapped(x)) and self._has_memory(x))
+        return core.is_plain(x) or ((x.is_contiguous() or self.is_wrapped(x)) and self._has_memory(x))
 
     def _has_memory(self, x: Tensor) -> bool:
         """A tensor's memory can be taken away, or never have been there."""
@@ -101,7 +101,7 @@ class Torch(Library):
         try:
             return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
         except RuntimeError:
-            if self.wrapped(x):
+            if self.is_wrapped(x):
                 return True
             raise TRACED(
                 f"a {type(x).__name__} without items came to seqformats outside of a graph that it can be put into; "
@@ -224,7 +224,7 @@ class Torch(Library):
                 "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
                 "is seen; do it before vmap, or in a loop"
             )
-        if self.wrapped(x):
+        if self.is_wrapped(x):
             raise TRACED("what is asked for depends on the items themselves, and a fake tensor has none")
         if x is given and not self.transforms_are_active():
             raise ITEMS("the memory of this tensor cannot be read")
@@ -282,7 +282,7 @@ class Torch(Library):
     def writable(self, x: Tensor) -> bool:
         return self.contiguous(x) and not x.requires_grad
 
-    def written(self, x: Tensor) -> None:
+    def mark_written(self, x: Tensor) -> None:
         x[:0].zero_()  # counts as a change of the whole tensor, so autograd notices where it had been saved
 
     def exp(self, x: Tensor) -> Tensor:
@@ -388,14 +388,14 @@ class Torch(Library):
         try:
             host: Array = x.detach().cpu().numpy()
         except RuntimeError:
-            if not self.wrapped(x):
+            if not self.is_wrapped(x):
                 raise
             return self.show(x)
         except TypeError:
             raise DTYPE(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
         return host
 
-    def taken(self, x: Array, source: Library) -> Tensor:
+    def import_array(self, x: Array, source: Library) -> Tensor:
         torch = self.torch
         if source.kind(x) != "cpu":
             try:
@@ -423,9 +423,9 @@ class Torch(Library):
         return made.to(like.device, non_blocking=True)
 
     def to_device(self, x: Tensor, device: object) -> Tensor:
-        return self.sent(x, device, False)
+        return self.send(x, device, False)
 
-    def sent(self, x: Tensor, device: object, non_blocking: bool) -> Tensor:
+    def send(self, x: Tensor, device: object, non_blocking: bool) -> Tensor:
         try:
             return x.to(self.torch.device(device), non_blocking=non_blocking)
         except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
@@ -442,14 +442,14 @@ class Torch(Library):
 
     def _carries(self, x: Tensor) -> bool:
         """Tell whether this is such a tensor."""
-        if self.wrapped(x):
+        if self.is_wrapped(x):
             return True
         forward_mode = self.forward_mode
         if forward_mode._current_level < 0 or not self.torch._C._is_fwd_grad_enabled():
             return False
         return bool(forward_mode.unpack_dual(x).tangent is not None)
 
-    def wrapped(self, x: Tensor) -> bool:
+    def is_wrapped(self, x: Tensor) -> bool:
         """Tell whether a transformation of torch.func wraps this tensor, so that there is no memory behind it.
 
         Plain tensors are never asked: one that cannot show its memory is.

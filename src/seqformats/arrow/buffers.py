@@ -10,7 +10,7 @@ from ..arrays import NUMPY, Array, DType, Shape
 from ..errors import BROKEN, DTYPE, ITEMS
 from ..formats.ragged import gather_rows
 from ..formats.structure import Structure
-from ..limits import NO_ROOM, no_room
+from ..memory_checks import NO_ROOM, no_room
 from .kinds import BITS, NOTHING, Column, DataType, as_numpy, kind_of, library
 
 _UINT8 = np.dtype(np.uint8)

@@ -250,7 +250,7 @@ def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
     """Make the encoding of levels and items."""
     if len(part.levels) == 1:
         return Ragged._freeze(part.data, part.levels[0])
-    return LoD._over(part.data, tuple(part.levels))
+    return LoD._from_levels(part.data, tuple(part.levels))
 
 
 def _name_column(error: Exception, name: str) -> Exception:

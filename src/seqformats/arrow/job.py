@@ -60,7 +60,7 @@ class Job:
         mapped.__name__ = mapped.__qualname__ = self.name
         return mapped
 
-    def kept(self, names: Sequence[str]) -> list[str]:
+    def kept_columns(self, names: Sequence[str]) -> list[str]:
         """The old columns that stay."""
         if isinstance(self.keep, bool):
             return list(names) if self.keep else []
@@ -68,33 +68,33 @@ class Job:
             check_name(name, names)
         return list(self.keep)
 
-    def over(self, table: pa.Table) -> pa.Table:
+    def compute_table(self, table: pa.Table) -> pa.Table:
         """A table with the results, arrays of rows among them as lists of a fixed size."""
         return self.table(table, column_of)
 
     def table(self, table: pa.Table, column: Callable[[Any], Any]) -> pa.Table:
         """Make a table of what is kept of one, and of the results as `column` makes columns of them."""
-        return self.beside(table, self.call(self.given(table), table.num_rows), column)
+        return self.add_results(table, self.call(self.take_columns(table), table.num_rows), column)
 
-    def given(self, table: pa.Table) -> list[Any]:
+    def take_columns(self, table: pa.Table) -> list[Any]:
         """The columns that the function gets."""
-        self.kept(table.column_names)  # before anything is done
+        self.kept_columns(table.column_names)  # before anything is done
         return [find_column(table, name) for name in self.columns]
 
     def call(self, given: Sequence[Any], rows: int, *more: Any, **options: Any) -> Any:
         """Call the function on columns, and on what an engine gives it beside them."""
-        encodings = self._taken(given)
+        encodings = self._read_columns(given)
         try:
             return self.function(*encodings, *more, **options)
         except Exception as error:
             error.add_note(f"in {self.name}, given {format_names(self.columns)} of a batch of {rows} rows")
             raise
 
-    def beside(self, table: pa.Table, made: object, column: Callable[[Any], Any]) -> pa.Table:
+    def add_results(self, table: pa.Table, made: object, column: Callable[[Any], Any]) -> pa.Table:
         """Put what was made of a table beside what is kept of it."""
         import pyarrow as pa
 
-        kept = self.kept(table.column_names)
+        kept = self.kept_columns(table.column_names)
         new = self.results(made, table.num_rows, bool(kept))
         return pa.table({name: table[name] for name in kept} | {name: column(new[name]) for name in new})
 
@@ -103,7 +103,7 @@ class Job:
 
         A result without a name is called `alone`, or as the only column given.
         """
-        columns = {name: self._given(name, value) for name, value in self._by_name(made, alone).items()}
+        columns = {name: self._make_column(name, value) for name, value in self._by_name(made, alone).items()}
         for name, column in columns.items():
             wanted = rows if keep else len(next(iter(columns.values())))
             if len(column) != wanted:
@@ -111,7 +111,7 @@ class Job:
                 raise RESULT(f"{self.name} gave column {name!r} with {len(column)} rows, but {beside}")
         return columns
 
-    def _taken(self, given: Sequence[Any]) -> list[Any]:
+    def _read_columns(self, given: Sequence[Any]) -> list[Any]:
         """Columns as the function takes them; errors name them."""
         import pyarrow as pa
 
@@ -137,7 +137,7 @@ class Job:
                 raise RETURNED(f"{self.name} gave a dict that must name columns, but {quote(name)} is no name")
         return made
 
-    def _given(self, name: str, value: object) -> Any:
+    def _make_column(self, name: str, value: object) -> Any:
         """One result: rows as an array of NumPy, all else as an array of Arrow; errors name it."""
         try:
             return _make_array(value, self.large)

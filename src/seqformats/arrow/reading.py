@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, DType, Shape, frozen
+from ..arrays import NUMPY, Array, DType, Shape, freeze
 from ..errors import BROKEN, DTYPE, EXACT, NULLS, ConversionError, StructureError, quote
 from ..formats.ragged import Ragged
 from ..formats.rows import lay_out
 from ..formats.structure import Structure
 from ..layout import Layout
-from ..limits import allocate
+from ..memory_checks import allocate
 from .buffers import (
     Some,
     bits_set,
@@ -87,9 +87,11 @@ class Reader:
             elif what == BYTES:
                 return Part(self.levels, self.bytes(some, dtype))
             elif what == FIXED:
-                some = self.fixed(some, array.values, array.type.list_size)
+                some = self.read_fixed_size(some, array.values, array.type.list_size)
             elif what == FIXED_BYTES:
-                return Part(self.levels, self.leaf(self.fixed(some, single_bytes(array), array.type.byte_width)))
+                return Part(
+                    self.levels, self.leaf(self.read_fixed_size(some, single_bytes(array), array.type.byte_width))
+                )
             elif what == VIEWS:
                 some = self.views(some, dtype)
             elif what == BYTE_VIEWS:
@@ -165,7 +167,7 @@ class Reader:
             raise self.lying(starts, starts + np.minimum(sizes, np.iinfo(np.int64).max - np.maximum(starts, 0)), end)
         return self.in_runs(array.values, starts, sizes)
 
-    def fixed(self, some: Some, values: Column, size: int) -> Some:
+    def read_fixed_size(self, some: Some, values: Column, size: int) -> Some:
         """The items of lists that are all of one size."""
         array = some.array
         present = self.without_nulls(some)
@@ -216,7 +218,7 @@ class Reader:
             raise BROKEN(f"{self.row(int(np.flatnonzero(lengths < 0)[0]))} has a negative length")
         structure = Structure.of_lengths(lengths)
         self.levels.append(structure)
-        frozen(addresses)
+        freeze(addresses)
         at = Layout(addresses, structure.offsets, structure.offsets, -1, 0, 1, 1)
         made = lay_out((NUMPY, tuple(parts), at, structure, np.empty(0, np.uint8), (), None), Ragged)
         data: Array = made.data
@@ -279,9 +281,9 @@ class Reader:
         masks = [rows_of(some, mask, mask.shape[1:]) for mask in masks]
         if present is not None:
             masks.append(present.reshape(-1, *(1,) * len(item)))
-        return self.filled(data, masks)
+        return self.fill_nulls(data, masks)
 
-    def filled(self, data: Array, masks: list[Array]) -> Array:
+    def fill_nulls(self, data: Array, masks: list[Array]) -> Array:
         """The items with something in the place of those that are null."""
         masks = [mask for mask in masks if not mask.all()]
         if not masks:

@@ -12,8 +12,8 @@ from .constraints import (
 )
 from .decoder import BeamDecoder
 from .diverse import DiverseGroups
+from .hypotheses import Live
 from .lexical import LexicalConstraints
-from .live import Live
 from .loop import beam_search
 from .plan import Plan
 from .protocol import Constraint, Running

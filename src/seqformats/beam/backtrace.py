@@ -122,8 +122,8 @@ def beam_backtrace(
         out_scores[place[keep]] = numbers[t][row]
         place[keep] += 1
     return Hypotheses(
-        LoD._over(library.from_host(out_ids, like), (outer, inner)),
-        LoD._over(score_library.astype(score_library.from_host(out_scores, score_like), name), (outer, inner)),
+        LoD._from_levels(library.from_host(out_ids, like), (outer, inner)),
+        LoD._from_levels(score_library.astype(score_library.from_host(out_scores, score_like), name), (outer, inner)),
     )
 
 
@@ -143,7 +143,9 @@ def _steps(given: object, what: str) -> tuple[LoD, ...]:
             raise COUNTS(
                 f"{what}[{t}] has {step._structure.n} prefixes, but {what}[{t - 1}] has {steps[t - 1].rows} rows"
             )
-    return tuple([LoD._over(step.data.reshape(step.rows), step._levels) if step.item_shape else step for step in steps])
+    return tuple(
+        [LoD._from_levels(step.data.reshape(step.rows), step._levels) if step.item_shape else step for step in steps]
+    )
 
 
 def _hypotheses(steps: Sequence[LoD]) -> tuple[Array, list[Array], Array]:

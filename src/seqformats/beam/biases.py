@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..converters.layouts import check_at_least
 from ..errors import BEYOND, EMPTY, KIND, RANGE, quote
 from ..formats.structure import flag, whole
-from .live import Live
+from .hypotheses import Live
 from .plan import FREE, MOST, Plan, spread
 from .protocol import Constraint, Running
 from .rules import number
@@ -69,7 +69,7 @@ class _Biased(Running):
         if self.largest >= plan.width:
             raise BEYOND(f"token {self.largest} has a bias, but scores have {plan.width} columns")
         for phrase, bias in self.biases:
-            here = live.behind(phrase[:-1])
+            here = live.find_suffix(phrase[:-1])
             plan.change(here, np.full(here.size, phrase[-1]), addend=bias)
 
 
@@ -116,7 +116,7 @@ class _Decay(Running):
     def limit(self, live: Live, plan: Plan) -> None:
         beyond = live.t - self.start
         if beyond > 0:
-            rows, tokens = self.ends.behind(live, np.arange(live.source.size))
+            rows, tokens = self.ends.find_pairs(live, np.arange(live.source.size))
             most = math.log(MOST)
             grown = math.exp(min(max(beyond * self.growth, -most), most))
             plan.change(rows, tokens, factor=2 - grown, divisor=1 / grown)
@@ -159,11 +159,11 @@ class _EndForced(Running):
 
     def limit(self, live: Live, plan: Plan) -> None:
         begin, end = self.ends.begin[live.source], self.ends.end[live.source]
-        forced = (live.left == 1) & (begin < end)
+        forced = (live.tokens_left == 1) & (begin < end)
         if forced.any():
             plan.allow(np.where(forced, begin, -1), np.where(forced, end, -1), self.ends.tokens)
             if self.free:
-                rows, tokens = self.ends.behind(live, np.flatnonzero(forced))
+                rows, tokens = self.ends.find_pairs(live, np.flatnonzero(forced))
                 plan.change(rows, tokens, **FREE)
 
 
@@ -176,7 +176,7 @@ class Ends:
         self.end = np.cumsum(sizes)
         self.begin = self.end - sizes
 
-    def behind(self, live: Live, rows: Array) -> tuple[Array, Array]:
+    def find_pairs(self, live: Live, rows: Array) -> tuple[Array, Array]:
         """Rows and tokens: each of these rows with each end of its source."""
         source = live.source[rows]
         of, places = spread(self.begin[source], self.end[source])

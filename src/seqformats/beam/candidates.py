@@ -56,7 +56,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
 
 def threads_from() -> int:
     """The number of bytes of scores from which on several threads choose."""
-    return kernel("best_tokens").known().threads_from
+    return kernel("best_tokens").get_traits().threads_from
 
 
 def select(query: Query, per_parent: int | None = None) -> Candidates:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
+from .hypotheses import Live
 from .lexical import LexicalSearch
-from .live import Live
 from .plan import Plan
 from .protocol import Running
 from .sources import Sources
@@ -83,12 +83,12 @@ class Cohort:
             plan.allow(np.where(last, at, -1), np.where(last, at + count, -1), sources.all_ends)
         for constraint in self._constraints:
             constraint.limit(live, plan)
-        return plan if self._left is None else plan.of(self._left)
+        return plan if self._left is None else plan.take(self._left)
 
     def phrases(self) -> LexicalSearch:
         """The phrases that its sources must have, and how many of them each row has."""
         (found,) = (one for one in self._constraints if isinstance(one, LexicalSearch))
-        return found.of(self.there, self.rows)
+        return found.take(self.there, self.rows)
 
 
 class Cohorts:

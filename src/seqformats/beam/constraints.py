@@ -13,11 +13,11 @@ from ..converters.layouts import check_at_least
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, quote
 from ..formats import LoD, Ragged, is_own
 from ..formats.structure import flag, whole
-from ..limits import remember
+from ..memory_checks import remember
 from ..operations.batch import join_batches
 from ..operations.expand import repeat
 from ..operations.join import concat
-from .live import Live
+from .hypotheses import Live
 from .plan import FREE, Plan, spread
 from .protocol import Constraint, Running
 from .rules import number
@@ -80,7 +80,7 @@ def _with_ends(parts: Sequence[Ragged[Array]], ends: Sequence[Array]) -> Trie:
     found = [_append_ends(part, last) for part, last in zip(parts, ends, strict=True)]
     none = Ragged(np.empty(0, np.int64), [])
     part = np.repeat(np.arange(len(parts)), list(map(len, found)))
-    return Trie._of(join_batches([none, *found]), part, len(parts))
+    return Trie._from_roots(join_batches([none, *found]), part, len(parts))
 
 
 def _append_ends(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
@@ -266,7 +266,7 @@ class _Banned(Running):
         rows = live.source.size
         plan.ban(np.repeat(np.arange(rows), self.single.size), np.tile(self.single, rows))
         for phrase in self.phrases:
-            here = live.behind(phrase[:-1])
+            here = live.find_suffix(phrase[:-1])
             plan.ban(here, np.full(here.size, phrase[-1]))
 
 

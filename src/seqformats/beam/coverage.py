@@ -8,7 +8,7 @@ from ..arrays import Array
 from ..errors import KIND, NAN, RANGE, SHAPE, quote
 from ..formats import Ragged
 from ..operations.reduce import reduce_sum
-from .live import Found, Trail
+from .hypotheses import Found, Trail
 from .paths import Paths, Step
 from .rows import Tree
 from .rules import COUNT, TOP, Rule, number
@@ -40,7 +40,7 @@ class Coverage:
         if not name.startswith(("float", "bfloat")):
             raise KIND(f"the first array that is kept is one of {name}; for coverage, {_HOW}")
 
-    def counted(self, found: Found, trail: Trail, tree: Tree, paths: Paths) -> Found:
+    def rescore(self, found: Found, trail: Trail, tree: Tree, paths: Paths) -> Found:
         """Finished hypotheses, those of a source together, with what they lose, and best first."""
         source, last, scores = found
         if not last.size:

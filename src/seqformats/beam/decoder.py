@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_among
+from ..arrays import Array, freeze, is_among
 from ..errors import TURN
 from ..formats import Ragged
 from ..formats.structure import whole
-from .agreed import find_agreed
+from .common_prefix import find_agreed
 from .joining import join_memories
 from .memory import Memories, arrays_among, check_memory, check_place, check_rows, parts, place_of, rows_of
 from .options import More, Options, per_source, with_options
@@ -70,7 +70,7 @@ class BeamDecoder:
         self._begin(memory, options)
 
     @classmethod
-    def _of(cls, memory: object, options: Options) -> BeamDecoder:
+    def _from_options(cls, memory: object, options: Options) -> BeamDecoder:
         """A decoder with options that were checked."""
         decoder = cls.__new__(cls)
         decoder._begin(memory, options)
@@ -92,7 +92,7 @@ class BeamDecoder:
         self._memories = Memories(sources.n)
         self._cut = False  # is a step under way, or cut short?
         self._like: Array = np.empty(0, np.float64)  # scores, where no array of a memory says where things are
-        self._numbers = frozen(np.arange(sources.n))
+        self._numbers = freeze(np.arange(sources.n))
         self._known = sources.n  # how many sources there have been
         self._set_prompt()
         self.state = self._show(memory)
@@ -270,7 +270,7 @@ class BeamDecoder:
         """
         self._check_changing()
         search, place, before = self._search, self._place, self.state.memory
-        options = more.beside(self._options)
+        options = more.make_options(self._options)
         following, staying = parts(memory, "memory"), arrays_among(parts(options.shared, "shared", known=False))
         check_place(following + staying, place)
         sources = per_source(options, check_rows(staying, check_rows(following, None, "memory"), "shared"))
@@ -331,7 +331,7 @@ class BeamDecoder:
         """
         self._check_changing()
         search, numbers, memory, shared = self._search, self._numbers, self.state.memory, self._shared
-        out = np.flatnonzero(search.done) if sources is None else places_of(sources, numbers)
+        out = np.flatnonzero(search.is_done) if sources is None else places_of(sources, numbers)
         best = search.best(self._coverage, self._paths, out)
         found = hypotheses(search, self._paths, best, out, self._place)
         if not out.size:
@@ -348,7 +348,7 @@ class BeamDecoder:
         dropped = search.nodes.dropped - nodes.dropped
         self._paths.drop_steps(dropped, nodes.steps[dropped])
         if told is not None:
-            memory = self._left(memory, rows[rows < self._memories.rows])
+            memory = self._take_memory(memory, rows[rows < self._memories.rows])
         self._change(numbers[kept], memory, rows_of(shared, kept, "shared"))
         if told is not None:
             self._selection.hooks.tell(rows, self._place, told)
@@ -363,7 +363,7 @@ class BeamDecoder:
 
     def _change(self, numbers: Array, memory: object, shared: object) -> None:
         """Take over the sources that are there now."""
-        self._numbers, self._shared = frozen(numbers), shared
+        self._numbers, self._shared = freeze(numbers), shared
         self._set_prompt()
         self.state = self._show(memory)
 
@@ -382,12 +382,12 @@ class BeamDecoder:
     def _follow(self, memory: object, scores: Array) -> Any:
         """The memory of the rows that are now."""
         live, place = self._search.live, self._place
-        parents, tokens = live.beside("parents", place), live.beside("tokens", place)
+        parents, tokens = live.get_array("parents", place), live.get_array("tokens", place)
         if not live.moved:
             return self._memories.stay(memory, parents, tokens)
         return self._memories.follow(memory, place, live.parents, parents, tokens, scores)
 
-    def _left(self, memory: object, rows: Array) -> Any:
+    def _take_memory(self, memory: object, rows: Array) -> Any:
         """The memory of these of its rows alone."""
         put, place = self._place.put, self._place
         like = self._like if place.like is None else place.like

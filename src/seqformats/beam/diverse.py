@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import Array
 from ..converters.layouts import check_at_least
 from ..errors import RANGE, quote
-from .live import Live
+from .hypotheses import Live
 from .plan import Plan
 from .protocol import Constraint
 from .rules import number
@@ -58,4 +58,4 @@ class DiverseGroups(Constraint):
         rows = np.repeat(np.arange(first.size), last - first)
         places = np.arange(rows.size) - np.searchsorted(rows, rows) + first[rows]
         changed.change(rows, pairs[places] % width, addend=-self.penalty * counts[places])
-        return changed.done()
+        return changed.finish()

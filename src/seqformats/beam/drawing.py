@@ -11,7 +11,7 @@ from ..errors import RANGE
 from ..launch.kernel import Work, kernel
 from . import candidates
 from .candidates import Query
-from .live import Live
+from .hypotheses import Live
 from .rows import Candidates, Drawn, Draws, Room, Scores, Warp
 
 Best = Callable[[Query], Candidates]
@@ -30,7 +30,7 @@ class Drawing:
     alone = False
     """Is there one candidate per hypothesis, with nothing to leave out?"""
 
-    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+    def draw(self, query: Query, live: Live, best: Best) -> Candidates:
         """The candidates of each beam."""
         raise NotImplementedError
 
@@ -59,7 +59,7 @@ class WithReplacement(Drawing):
         self._room, self._warp, self._sizes = _Rooms(), warp, sizes
         self._new = True  # are there sources with one row for all draws?
 
-    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+    def draw(self, query: Query, live: Live, best: Best) -> Candidates:
         """A token for every draw; at first each source has one row, of which all of its draws are."""
         rows, width = query.x.shape
         begin, row, source, lengths = np.arange(rows + 1), np.arange(rows), live.source, live.lengths
@@ -128,7 +128,7 @@ class WithoutReplacement(Drawing):
         self._running = np.zeros(seeds.size, np.float32)  # the log-probability of each row as it was drawn from
         self._last, self._width = (_NO_DRAWS, self._running), 1
 
-    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+    def draw(self, query: Query, live: Live, best: Best) -> Candidates:
         """The best with noise, and their log-probabilities without it."""
         library, x, running = query.library, query.x, query.running
         before, drawn_from = running, x
@@ -193,14 +193,14 @@ class _Rooms:
         out, args = Drawn(tokens, warped), (query.limits, draws, warp)
         if on_host:
             flat = Drawn(tokens, library.result(warped))
-            given = Scores(library.operand(x), running, form), flat, self._of(rows, width), *args, width
+            given = Scores(library.operand(x), running, form), flat, self._allocate(rows, width), *args, width
             kernel("draw_tokens").run_over(given, Work(rows, rows), 4 * rows * width)
         else:
             scores, outputs, work = Scores(x, running, form), (out, _NO_ROOM), Work(rows, rows)
             kernel("draw_tokens").start_named(library, (scores,), outputs, args, width, work, query.numbers)
         return out
 
-    def _of(self, rows: int, width: int) -> Room:
+    def _allocate(self, rows: int, width: int) -> Room:
         """Room for so many rows: memory that nobody touches costs nothing."""
         if self._size[1] != width or self._size[0] < rows:
             self._size = rows, width

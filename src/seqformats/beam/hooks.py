@@ -12,8 +12,8 @@ from ..formats import Encoding, LoD
 from ..formats.structure import Structure, integers
 from . import candidates
 from .candidates import Query
-from .following import with_tokens
-from .live import Live
+from .followers import with_tokens
+from .hypotheses import Live
 from .memory import Place
 from .options import Options
 from .plan import Plan, words_of
@@ -59,14 +59,14 @@ class Hooks:
         best = candidates.find_used(found)
         values, ids = found.values[best], found.ids[best]
         levels = (_rows_of_sources(live, n), Structure.of_lengths(found.counts.astype(np.int64)))
-        tokens, scores = (LoD._over(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
+        tokens, scores = (LoD._from_levels(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
         for hook in self.on_candidates:
             tokens, scores = _several_of(hook(tokens, scores, state), "on_candidates", ("ids", "scores"))
             levels = _two_levels(tokens, scores, levels[0])
         parents = np.repeat(np.arange(levels[1].n), levels[1].lengths)
         return _sort_candidates("on_candidates", scores, tokens, parents, query.wanted, x.shape[1], live.t)
 
-    def selected(self, query: Query, found: Candidates, live: Live, n: int, state: BeamState) -> Candidates:
+    def filter_selected(self, query: Query, found: Candidates, live: Live, n: int, state: BeamState) -> Candidates:
         """Give the selected candidates that ``on_selected`` leaves."""
         library, x = query.library, query.x
         for hook in self.on_selected:
@@ -77,7 +77,9 @@ class Hooks:
             rows = live.source.size
             counts = np.bincount(parents, minlength=rows).astype(np.int64)
             levels = (_rows_of_sources(live, n), Structure.of_lengths(counts))
-            ids, scores = (LoD._over(library.from_host(a[order], x), levels) for a in (tokens, found.values[used]))
+            ids, scores = (
+                LoD._from_levels(library.from_host(a[order], x), levels) for a in (tokens, found.values[used])
+            )
             given = hook(ids, scores, library.from_host(parents[order], x), state)
             ids, scores, parents = _several_of(given, "on_selected", ("ids", "scores", "parents"))
             parents = integers(to_host(parents), "parents")

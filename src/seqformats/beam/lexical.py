@@ -14,7 +14,7 @@ from ..errors import BEYOND, COUNTS, EMPTY, KIND, quote
 from ..formats import is_own
 from . import candidates
 from .candidates import Query
-from .live import Live
+from .hypotheses import Live
 from .plan import Plan
 from .protocol import Constraint, Running
 from .rows import Candidates
@@ -98,7 +98,7 @@ class _Phrases:
         self.none = _Met(frozenset(), (0,) * len(phrases))
         self._shorter = [_borders(phrase) for phrase in phrases]
 
-    def behind(self, met: _Met, token: int) -> _Met:
+    def advance(self, met: _Met, token: int) -> _Met:
         """Advance a hypothesis by one token."""
         if token not in self.known:
             return _Met(met.done, self.none.places)
@@ -114,7 +114,7 @@ class _Phrases:
             places.append(place)
         return _Met(frozenset(done), tuple(places))
 
-    def wanted(self, met: _Met) -> set[int]:
+    def next_tokens(self, met: _Met) -> set[int]:
         """The tokens that bring a hypothesis further."""
         left = [(phrase, met.places[i]) for i, phrase in enumerate(self.phrases) if i not in met.done]
         return {token for phrase, place in left for token in (phrase[0], phrase[place])}
@@ -127,7 +127,7 @@ class _Phrases:
         """The ends with which a hypothesis would lack a phrase."""
         if len(met.done) == len(self.phrases):
             return []
-        return [end for end in self.ends if len(self.behind(met, end).done) < len(self.phrases)]
+        return [end for end in self.ends if len(self.advance(met, end).done) < len(self.phrases)]
 
     def missing(self, met: _Met) -> int:
         """Count the tokens that at least come before a hypothesis has all phrases."""
@@ -138,7 +138,7 @@ class _Phrases:
         """The tokens behind which the phrases may still fit into `left` tokens; None for all."""
         if self.missing(_Met(met.done, self.none.places)) <= left:
             return None
-        return [token for token in self.tokens if self.missing(self.behind(met, token)) <= left]
+        return [token for token in self.tokens if self.missing(self.advance(met, token)) <= left]
 
 
 def _borders(phrase: list[int]) -> list[int]:
@@ -160,7 +160,7 @@ class LexicalSearch(Running):
         self.met = [source.none for source in self.sources]
         self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
 
-    def of(self, sources: Array, rows: Array) -> LexicalSearch:
+    def take(self, sources: Array, rows: Array) -> LexicalSearch:
         """Take some of the sources, and rows, alone."""
         part = copy.copy(self)
         part.sources = [self.sources[i] for i in sources.tolist()]
@@ -184,7 +184,7 @@ class LexicalSearch(Running):
         rows = np.repeat(np.arange(len(early)), [len(ends) for ends in early])
         plan.ban(rows, np.array([end for ends in early for end in ends], np.int64))
         in_time = [
-            source.in_time(met, left - 1) for (source, met), left in zip(states, live.left.tolist(), strict=True)
+            source.in_time(met, left - 1) for (source, met), left in zip(states, live.tokens_left.tolist(), strict=True)
         ]
         if any(tokens is not None for tokens in in_time):
             ends = np.cumsum([len(tokens or ()) for tokens in in_time])
@@ -196,9 +196,9 @@ class LexicalSearch(Running):
     def follow(self, live: Live) -> None:
         """The rows have become these."""
         rows = zip(live.parents.tolist(), live.tokens.tolist(), live.source.tolist(), strict=True)
-        self.met = [self.sources[source].behind(self.met[parent], token) for parent, token, source in rows]
+        self.met = [self.sources[source].advance(self.met[parent], token) for parent, token, source in rows]
 
-    def found(self, query: Query, live: Live, per_parent: int | None) -> Candidates:
+    def find_candidates(self, query: Query, live: Live, per_parent: int | None) -> Candidates:
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
         library, x, running, _, plan = query[:5]
         width = x.shape[1]
@@ -207,17 +207,17 @@ class LexicalSearch(Running):
         best = candidates.find_used(found)
         values, ids = found.values[best], found.ids[best]
         of_rows = [self.sources[source] for source in live.source.tolist()]
-        wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
+        wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.next_tokens(self.met[r])]
         more = distinct(np.array([r * width + token for r, token in wanted], np.int64))
         more = more[~is_among(more, ids)]
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
         if plan is not None:
             given = zip(more.tolist(), picked, strict=True)
-            picked = np.array([plan.limited(at // width, at % width, value) for at, value in given], np.float32)
+            picked = np.array([plan.apply_limits(at // width, at % width, value) for at, value in given], np.float32)
         values, ids = np.concatenate([values, running[more // width] + picked]), np.concatenate([ids, more])
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
-        far = np.array([of_rows[r].progress(of_rows[r].behind(self.met[r], token)) for r, token in pairs], np.int64)
+        far = np.array([of_rows[r].progress(of_rows[r].advance(self.met[r], token)) for r, token in pairs], np.int64)
         of = live.source[parents]
         order = np.lexsort((ids, -values, -far, of))
         bank = np.stack([of, far], 1)[order]

@@ -154,7 +154,7 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     """
     if not callable(step):
         raise KIND(f"step must be a function of the state, not {type(step).__name__}")
-    decoder = BeamDecoder._of(memory, options)
+    decoder = BeamDecoder._from_options(memory, options)
     while decoder.active:
         returned = step(decoder.state)
         if not isinstance(returned, tuple) or len(returned) not in (2, 3):

@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import COUNTS, DEVICES, KIND, LEVELS, SHAPE, StructureError
 from ..formats import Encoding, Pairs
-from .following import with_tokens
+from .followers import with_tokens
 from .step import no_gradient_error
 
 _DEEPEST = 100  # containers in one another, far below Python's limit of calls

@@ -109,7 +109,7 @@ class More:
     constraints: Constraint | Sequence[Constraint] | None = None
     shared: object = None
 
-    def beside(self, others: Options) -> Options:
+    def make_options(self, others: Options) -> Options:
         """The options of these sources; StructureError where those of the others are not for these too."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("end", "beam_size", "max_new_tokens", "min_new_tokens", "length_penalty", "sampling"):
@@ -225,7 +225,7 @@ def with_options(
             for name in options:
                 if name not in known:
                     told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
-                    hint = "" if name in HINTS else hints.near(name, optional)
+                    hint = "" if name in HINTS else hints.suggest(name, optional)
                     raise OPTION(f"{told}; the options are: {keywords}{hint}")
             given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
             if len(given) != len(names) or not required <= options.keys() <= optional:

@@ -12,7 +12,7 @@ from ..errors import KIND, MIXED, SHAPE
 from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
-from .live import Trail
+from .hypotheses import Trail
 from .memory import Memory, Place
 from .rows import Tree
 from .step import no_gradient_error
@@ -106,21 +106,21 @@ class Paths:
             rows[inner.offsets[here] + t - begun[here]] = place
         return rows
 
-    def packed(self, rows: Array, trail: Trail, outer: Structure) -> Any:
+    def pack(self, rows: Array, trail: Trail, outer: Structure) -> Any:
         """Gather what was kept where each token was chosen: in the first step's containers, `LoD` like the tokens."""
         if self._like is None:
             return None
         ways, levels = _by_step(rows, trail), (outer, trail.inner)
-        found = {key: LoD._over(self._along(leaf, key, ways), levels) for key, leaf in self._like.items()}
+        found = {key: LoD._from_levels(self._gather(leaf, key, ways), levels) for key, leaf in self._like.items()}
         return _rebuild(self._form, (), found)
 
     def first(self, rows: Array, trail: Trail) -> Leaf:
         """Gather the first array that was kept, where each token was chosen."""
         assert self._like is not None
         key, leaf = next(iter(self._like.items()))
-        return Leaf(leaf.library, self._along(leaf, key, _by_step(rows, trail)))
+        return Leaf(leaf.library, self._gather(leaf, key, _by_step(rows, trail)))
 
-    def _along(self, like: Leaf, key: Key, ways: tuple[list[Array], Array]) -> Array:
+    def _gather(self, like: Leaf, key: Key, ways: tuple[list[Array], Array]) -> Array:
         """One of the arrays, along the hypotheses."""
         (steps, back), library = ways, like.library
         chosen = [library.take(like.array, back[:0], 0)]

@@ -170,7 +170,7 @@ class Plan:
         self.bits = self.bits & longs if self.words else longs
         self.words = words_of(self.width, 64)
 
-    def of(self, rows: Array) -> Plan:
+    def take(self, rows: Array) -> Plan:
         """Take the plan of these rows, which rise, before there is a mask."""
         plan = Plan(rows.size, self.width)
         if self.allowed_from.size:
@@ -216,7 +216,7 @@ class Plan:
         twin._edits = [edit.where(edit.addends == -np.inf) for edit in self._edits]
         return twin
 
-    def limited(self, row: int, token: int, value: np.float32) -> Any:
+    def apply_limits(self, row: int, token: int, value: np.float32) -> Any:
         """The log-probability that a token has behind a row, where it was `value`."""
         begin = self.allowed_from[row] if self.allowed_from.size else -1
         if begin >= 0 and token not in self.allowed[begin : self.allowed_to[row]]:
@@ -234,7 +234,7 @@ class Plan:
             return value / self.divisors[place]
         return value * self.factors[place] if value > -np.inf else value
 
-    def done(self) -> Plan:
+    def finish(self) -> Plan:
         """Put all changes into the order in which `limits` gives them."""
         if self._edits:
             rows, tokens, *edits = (np.concatenate(parts) for parts in zip(*self._edits, strict=True))

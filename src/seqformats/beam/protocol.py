@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..arrays import Array
-from .live import Live
+from .hypotheses import Live
 from .plan import Plan
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array, frozen
+from ..arrays import Array, freeze
 from ..errors import KIND, quote
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
 from ..operations.steps import TensorArray
-from .live import Found, Live, Nodes
+from .hypotheses import Found, Live, Nodes
 from .memory import Place
 
 if TYPE_CHECKING:
@@ -79,25 +79,25 @@ class BeamState:
     @property
     def tokens(self) -> Array:
         """The last token of each row; the start at first."""
-        return self._beside("tokens")
+        return self._get_array("tokens")
 
     @property
     def source(self) -> Array:
         """The source of each row."""
-        return self._beside("source")
+        return self._get_array("source")
 
     @property
     def lengths(self) -> Array:
         """The number of tokens of each row, the start excluded."""
-        return self._place.put(frozen(self._live.lengths))
+        return self._place.put(freeze(self._live.lengths))
 
     @property
     def parents(self) -> Array:
         """The row of the previous step that each row continues."""
-        return self._beside("parents")
+        return self._get_array("parents")
 
-    def _beside(self, name: str) -> Array:
-        found = self._live.beside(name, self._place)
+    def _get_array(self, name: str) -> Array:
+        found = self._live.get_array(name, self._place)
         return found[...] if type(found) is np.ndarray else found  # never the array that kernels walk over
 
     @property
@@ -205,16 +205,16 @@ def hypotheses(search: Search, paths: Paths, found: Found, sources: Array, place
     trail = search.trail(found)
     counts = np.bincount(found.source, minlength=search.sources.n)[sources]
     levels = Structure.of_lengths(counts.astype(np.int64)), trail.inner
-    tokens, added = search.nodes.traced(found.last, trail.inner.offsets)
+    tokens, added = search.nodes.trace(found.last, trail.inner.offsets)
     rows = paths.rows(tree, trail)
     return BeamResult(
-        LoD._over(put(tokens), levels),
+        LoD._from_levels(put(tokens), levels),
         put(found.scores),
-        LoD._over(put(added), levels),
-        int(search.asked[sources].sum()),
-        put(search.ended(found.source, found.last)),
-        parents=LoD._over(put(rows), levels) if paths.traced and rows is not None else None,
-        kept=None if rows is None else paths.packed(rows, trail, levels[0]),
+        LoD._from_levels(put(added), levels),
+        int(search.rows_asked[sources].sum()),
+        put(search.find_ended(found.source, found.last)),
+        parents=LoD._from_levels(put(rows), levels) if paths.traced and rows is not None else None,
+        kept=None if rows is None else paths.pack(rows, trail, levels[0]),
     )
 
 
@@ -238,7 +238,7 @@ def trace_steps(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
         source = source[parents[order]]
         before, base = inverse_order(order), a
     found = [
-        [LoD._over(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
+        [LoD._from_levels(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
         for arrays in (ids, scores)
     ]
     return BeamTrace(TensorArray(tuple(found[0])), TensorArray(tuple(found[1])))

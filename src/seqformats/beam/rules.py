@@ -76,7 +76,7 @@ _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 def rule_of(name: object, early_stopping: object, patience: object) -> Rule:
     """The rule of this name; `early_stopping` belongs to "hf", `patience` to "ct2"."""
     if not isinstance(name, str) or name not in RULES:
-        raise CHOICE(f"there is no rule {quote(name)}; there are: {', '.join(RULES)}{hints.near(name, RULES)}")
+        raise CHOICE(f"there is no rule {quote(name)}; there are: {', '.join(RULES)}{hints.suggest(name, RULES)}")
     if isinstance(early_stopping, np.bool_):
         early_stopping = bool(early_stopping)
     if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:

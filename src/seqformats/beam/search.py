@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_among
+from ..arrays import Array, freeze, is_among
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from . import candidates
 from .candidates import Query
 from .coverage import Coverage
-from .live import Found, Live, Nodes, Trail
+from .hypotheses import Found, Live, Nodes, Trail
 from .paths import Paths
 from .rows import Apart, Beams, Candidates, Finished, Lists, NewRows, Rows, Scores, Terms, Tree, Wanted
 from .rules import BEAM, Prune, Rule
@@ -43,24 +43,24 @@ class Search:
         )
         self.nodes = Nodes()
         self._work: tuple[Lists, Array] | None = None  # the room of the last step
-        self._set(sources, self._begun(sources, 0, 0), Finished(np.empty(0, np.float32), _NONE, 2))
+        self._set(sources, self._make_beams(sources, 0, 0), Finished(np.empty(0, np.float32), _NONE, 2))
         self.live = Live(0, _starts(sources, 0, 0), self.nodes, sources, self.begun, moved=False)
 
     @property
-    def asked(self) -> Array:
+    def rows_asked(self) -> Array:
         """The number of rows of each source that the model was asked for."""
         asked: Array = self.beams.asked.reshape(-1, self._groups).sum(1)
         return asked
 
     @property
-    def done(self) -> Array:
+    def is_done(self) -> Array:
         """Truth of each source being done."""
         done: Array = (self.beams.begin == self.beams.end).reshape(-1, self._groups).all(1)
         return done
 
     # --- sources -----------------------------------------------------------------------------------------------------
 
-    def _begun(self, sources: Sources, rows: int, steps: int) -> Beams:
+    def _make_beams(self, sources: Sources, rows: int, steps: int) -> Beams:
         """The beams of sources before their first step, each with one row behind so many others."""
         rule, source = self._rule, np.repeat(np.arange(sources.n), self._groups)
         most = rule.candidates * sources.width
@@ -111,10 +111,10 @@ class Search:
         """Search others too, which come behind those that are there."""
         live, n = self.live, self.sources.n
         rows = live.source.size
-        beams = map(np.concatenate, zip(self.beams, self._begun(sources, rows, live.t), strict=True))
+        beams = map(np.concatenate, zip(self.beams, self._make_beams(sources, rows, live.t), strict=True))
         self._set(self.sources.and_more(sources), Beams(*beams), self.finished)
         new = _starts(sources, n, rows)._replace(parents=np.full(sources.n, -1))
-        both = [frozen(np.concatenate(pair)) for pair in zip(live.rows, new, strict=True)]
+        both = [freeze(np.concatenate(pair)) for pair in zip(live.rows, new, strict=True)]
         self.live = Live(live.t, Rows(*both), self.nodes, self.sources, self.begun)
 
     def keep(self, kept: Array) -> Array:
@@ -131,13 +131,13 @@ class Search:
         places = self.finished.places
         scores, nodes = (x.reshape(-1, places)[which].reshape(-1) for x in self.finished[:2])
         finished = Finished(scores, nodes, places)
-        self._set(self.sources.of(kept), beams._replace(begin=begin, end=end), finished)
+        self._set(self.sources.take(kept), beams._replace(begin=begin, end=end), finished)
         left = np.flatnonzero(stays)
         rows = Rows(*[x[left] for x in live.rows])
         rows = rows._replace(source=new[rows.source], nodes=rows.nodes.copy())
         self._forget(rows)
         moved = live.moved or left.size < live.source.size
-        self.live = Live(live.t, Rows(*map(frozen, rows)), self.nodes, self.sources, self.begun, moved=moved)
+        self.live = Live(live.t, Rows(*map(freeze, rows)), self.nodes, self.sources, self.begun, moved=moved)
         return left
 
     def _forget(self, rows: Rows) -> None:
@@ -209,9 +209,9 @@ class Search:
 
     def best(self, coverage: Coverage, paths: Paths, sources: Array | None = None) -> Found:
         """The best finished hypotheses of each source, or of some, and their scores."""
-        found = self._list_finished() if sources is None else self._list_finished().among(sources)
+        found = self._list_finished() if sources is None else self._list_finished().take_sources(sources)
         if coverage.weight:
-            found = coverage.counted(found, self.trail(found), self.nodes.tree(), paths)
+            found = coverage.rescore(found, self.trail(found), self.nodes.tree(), paths)
         first = np.arange(found.source.size) - np.searchsorted(found.source, found.source) < self._n_best
         return Found(*(part[first] for part in found))
 
@@ -249,7 +249,7 @@ class Search:
         begun = self.begun[found.source] - self.nodes.dropped
         return Trail(found.last, begun, Structure.of_lengths(self.lengths(found.source, found.last)))
 
-    def ended(self, source: Array, last: Array) -> Array:
+    def find_ended(self, source: Array, last: Array) -> Array:
         """Tell which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
         tokens, (of, ends) = self.nodes.tree().tokens[last], self._ends
         width = int(max(tokens.max(initial=0), ends.max(initial=0))) + 1
@@ -258,5 +258,5 @@ class Search:
 
 def _starts(sources: Sources, first: int, rows: int) -> Rows:
     """The rows of sources before their first step, behind so many others; the first source has this number."""
-    at, values = frozen(np.arange(sources.n)), np.zeros(sources.n, np.float32)  # the state shows them
-    return Rows(at, frozen(sources.start), frozen(-1 - rows - at), frozen(at + first), values, values)
+    at, values = freeze(np.arange(sources.n)), np.zeros(sources.n, np.float32)  # the state shows them
+    return Rows(at, freeze(sources.start), freeze(-1 - rows - at), freeze(at + first), values, values)

@@ -14,7 +14,7 @@ from .cohorts import Cohort, Cohorts
 from .diverse import DiverseGroups
 from .drawing import Drawing, Greedy
 from .hooks import Hooks
-from .live import Live
+from .hypotheses import Live
 from .memory import Place
 from .options import Options
 from .plan import Plan
@@ -54,7 +54,7 @@ class Selection:
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
         self._cohorts, self._last_end = Cohorts(), -1
-        self._first = self.begun(options, sources, 0)
+        self._first = self.start(options, sources, 0)
         cohort, self._sample = self._first
         self._lexical = cohort.lexical > 0
         self._check_ways(len(diverse), cohort.lexical)
@@ -62,7 +62,7 @@ class Selection:
         self._at_once_below = candidates.threads_from() if self._in_one_call() else 0
         """Below so many bytes of scores a step is one call."""
 
-    def begun(self, options: Options, sources: Sources, first: int) -> Begun:
+    def start(self, options: Options, sources: Sources, first: int) -> Begun:
         """Begin the search of some sources, the first of which has this number; nothing has changed yet."""
         if (sources.width % self.groups).any():
             wrong = int(sources.width[sources.width % self.groups > 0][0])
@@ -84,14 +84,14 @@ class Selection:
         self._last_end = self._first.cohort.last_end
 
     def more(self, options: Options, sources: Sources, first: int) -> Begun:
-        """Begin with other sources, as `begun` does; ConversionError unless they are searched in the same way."""
+        """Begin with other sources, as `start` does; ConversionError unless they are searched in the same way."""
         before, now = self._options.sampling, options.sampling
         if (before is None) != (now is None) or (before is not None and not before.draws_like(now)):
             raise TOGETHER("sources that are added draw like the others: a Sample may have other seeds alone")
         diverse = _diverse(options)
         if (diverse[0] if diverse else None) is not self._diverse:
             raise TOGETHER("sources that are added have the same DiverseGroups as the others, the same object")
-        begun = self.begun(options, sources, first)
+        begun = self.start(options, sources, first)
         if begun.cohort.lexical != self._lexical:
             raise TOGETHER("LexicalConstraints are for all sources, or for none: give some, of [] if need be")
         return begun
@@ -161,9 +161,9 @@ class Selection:
         rows, width = query.x.shape
         if 4 * rows * width < self._at_once_below and query.library.kind(query.x) == "cpu":
             return query
-        found = self._found(query, search, state)
+        found = self._find_candidates(query, search, state)
         if self.hooks.on_selected:
-            found = self.hooks.selected(query, found, search.live, search.sources.n, state)
+            found = self.hooks.filter_selected(query, found, search.live, search.sources.n, state)
         return found
 
     def _query(self, scores: object, search: Search, state: BeamState) -> Query:
@@ -227,16 +227,16 @@ class Selection:
         if self.hooks.on_mask:
             plan = plan or Plan(live.source.size, width)
             self.hooks.mask(plan, state)
-        return None if plan is None else plan.done()
+        return None if plan is None else plan.finish()
 
     # --- the ways of choosing ----------------------------------------------------------------------------------------
 
-    def _found(self, query: Query, search: Search, state: BeamState) -> Candidates:
+    def _find_candidates(self, query: Query, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam."""
         if self._sample is not None:
-            return self._sample.found(query, search.live, lambda asked: self._best(asked, search, state))
+            return self._sample.draw(query, search.live, lambda asked: self._best(asked, search, state))
         if self._lexical:
-            return self._cohorts.phrases().found(query, search.live, self.prune.per_parent)
+            return self._cohorts.phrases().find_candidates(query, search.live, self.prune.per_parent)
         if self._diverse is not None:
             return self._in_groups(self._diverse, query, search, state)
         return self._best(query, search, state)

@@ -43,7 +43,7 @@ class Sources:
         return np.concatenate([np.empty(0, np.int64), *self.ends])
 
     @once
-    def before(self) -> Array | None:
+    def prompt_block(self) -> Array | None:
         """The prompts ``(n, longest)``, at the right end of rows that begin with -1."""
         return None if self.prompts is None else side_by_side(self.prompts)
 
@@ -55,7 +55,7 @@ class Sources:
             prompts = join_batches([prompts, more.prompts])
         return replace(self, ends=[*self.ends, *more.ends], prompts=prompts, **arrays)
 
-    def of(self, kept: Array) -> Sources:
+    def take(self, kept: Array) -> Sources:
         """Take the sources at these places."""
         arrays = {name: getattr(self, name)[kept] for name in _ARRAYS}
         prompts = None if self.prompts is None else self.prompts[kept]

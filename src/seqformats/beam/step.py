@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, frozen, is_array
+from ..arrays import Array, Library, adopt, freeze, is_array
 from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
 from ..converters.layouts import check_at_least
 from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE
@@ -147,10 +147,10 @@ def beam_step(
     values, chosen, parents = (library.take(array, index, 0) for array in (best, chosen, parents))
     levels = (sources, selected)
     return BeamStep(
-        LoD._over(chosen, levels),
-        LoD._over(library.astype(values, name), levels),
+        LoD._from_levels(chosen, levels),
+        LoD._from_levels(library.astype(values, name), levels),
         parents,
-        (per_source.offsets, frozen(np.arange(index.size + 1))),
+        (per_source.offsets, freeze(np.arange(index.size + 1))),
     )
 
 

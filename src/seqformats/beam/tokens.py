@@ -14,7 +14,7 @@ from ..errors import COUNTS, KIND, LENGTHS
 from ..formats import List, Ragged, is_own
 from ..formats.annotations import Given
 from ..formats.structure import integers
-from ..limits import OBJECT, check_room
+from ..memory_checks import OBJECT, check_room
 
 
 def tokens_of(values: object, what: str) -> Array:

@@ -51,7 +51,7 @@ class Trie:
         self._build(found, np.zeros(len(found), np.int64), 1)
 
     @classmethod
-    def _of(cls, sequences: Ragged[Array], roots: Array, count: int) -> Trie:
+    def _from_roots(cls, sequences: Ragged[Array], roots: Array, count: int) -> Trie:
         """A tree for each of `count` roots, which are the first nodes; sequence i begins at root ``roots[i]``."""
         trie = cls.__new__(cls)
         trie._build(sequences, roots, count)

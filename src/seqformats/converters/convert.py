@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 import numpy as np
 
 from .. import core, hints, registry
-from ..arrays import Array, frozen, is_array, library_of, with_autograd
+from ..arrays import Array, freeze, is_array, library_of, with_autograd
 from ..errors import BATCH, COUNTS, KIND, quote
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data, Given
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
+from ..formats.call_plans import follow
 from ..formats.leaves import connect, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.pairs import is_encoding
-from ..formats.planned import follow
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, map_columns
-from ..later import import_now
 from ..launch.kernel import planning
-from ..limits import check_finite
+from ..lazy_import import import_now
+from ..memory_checks import check_finite
 from ..registry import direct, entrances, let_in
 from .layouts import MOVES, is_already
 from .library import bring
@@ -185,7 +185,7 @@ def convert(x: Given, To: type, *, copy: bool = False, **options: Any) -> Any:
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
         if entry is not None:
-            if planning and entry.function in MOVES and x._planned and (y := follow(x, (To, (), 0))) is not None:
+            if planning and entry.function in MOVES and x._can_plan and (y := follow(x, (To, (), 0))) is not None:
                 return To._freeze(y, x._structure)  # type: ignore[attr-defined]
             if entry.everywhere and not (with_autograd and wants_grad(x)):
                 if entry.function not in MOVES:
@@ -225,7 +225,7 @@ def _pairs(x: Pairs, To: type, copy: bool, options: Options) -> Pairs:
     return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
 
 
-def _listed(x: Sequence[Any], To: type, copy: bool, options: Options) -> Any:
+def _convert_list(x: Sequence[Any], To: type, copy: bool, options: Options) -> Any:
     """A bare list or tuple: of arrays, or of lists and numbers, to any depth."""
     if type(x) in (list, tuple):
         if not options and not copy and isinstance(To, type) and (y := _laid_out(x, To)) is not None:
@@ -318,7 +318,7 @@ _WAYS: tuple[tuple[Callable[[Any], object], Callable[[Any, type, bool, Options],
     (lambda x: type(x) is Pairs, _pairs),
     (is_column, lambda x, *given: _of_column(read_column(x), *given)),
     (is_array_of_objects, lambda x, To, copy, options: convert(as_list(x), To, copy=copy, **options)),
-    (lambda x: isinstance(x, (list, tuple)), _listed),
+    (lambda x: isinstance(x, (list, tuple)), _convert_list),
     (registry.kind_of, lambda x, *given: _along_route(x, cast(type, registry.kind_of(x)), *given)),  # one of a user's
 )
 """Questions that tell batches that are no encodings apart, and the ways that they are converted."""
@@ -421,9 +421,9 @@ def resize(x: Ragged, structure: Structure) -> Ragged:
         y: Ragged = connect(lambda z, _: (resize(z, structure), lambda dz: resize(dz, own)), x, by_column=True)
         return y
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = Source(*x._read()).restrict(kept, frozen(own.offsets[:-1].copy()))
+    source = Source(*x._read()).restrict(kept, freeze(own.offsets[:-1].copy()))
     out = source.empty(structure.rows, zeros=True)
-    put_rows(source, out, frozen(structure.offsets[:-1].copy()))
+    put_rows(source, out, freeze(structure.offsets[:-1].copy()))
     return Ragged._freeze(out, structure)
 
 
@@ -451,7 +451,7 @@ def relaid(y: Encoding, x: E) -> E:
     if not x._in_one_array:
         alike = convert(y, type(x))
         leaves = alike._leaves()
-        laid = alike._of(tuple(leaves), x._structure, leaves[0] if leaves else alike._sample())
+        laid = alike._from_items(tuple(leaves), x._structure, leaves[0] if leaves else alike._sample())
         return laid
     if shares:
         laid = alike

@@ -129,7 +129,7 @@ def is_already(x: object, options: dict[str, Any]) -> bool:
 def ragged_to_list(x: Ragged) -> List:
     """Views of the rows of each sequence."""
     library, structure = x._look(), x._structure
-    return List._of(library.split(x.data, structure.lengths, structure.offsets), structure, x.data)
+    return List._from_items(library.split(x.data, structure.lengths, structure.offsets), structure, x.data)
 
 
 def steps_to_list(x: Encoding) -> List:
@@ -141,7 +141,7 @@ def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
     source = Source(*x._read())
     items = tuple(x._all_pieces())
-    return List._of(items, source.structure, items[0] if items else source.empty(0))
+    return List._from_items(items, source.structure, items[0] if items else source.empty(0))
 
 
 def lod_to_ragged(x: LoD, *, level: int = -1) -> Ragged:
@@ -156,13 +156,13 @@ def lod_to_lod(x: LoD, *, level: int = -1) -> LoD:
         level_index(x, level)
         return x
     r = lod_to_ragged(x, level=level)
-    return LoD._over(r.data, (r._structure,))
+    return LoD._from_levels(r.data, (r._structure,))
 
 
 def ragged_to_lod(x: Ragged) -> LoD:
     """One level, sharing data."""
     x._look()
-    return LoD._over(x.data, (x._structure,))
+    return LoD._from_levels(x.data, (x._structure,))
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def in_library(name: object) -> Change:
                 f"an array of {library.name} that asks for a gradient cannot go to {target.name}, where the gradient "
                 "would be lost; give data.detach()"
             )
-        return target.taken(x, library)
+        return target.import_array(x, library)
 
     return change
 

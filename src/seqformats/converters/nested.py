@@ -31,7 +31,7 @@ from ..formats import List, LoD, Ragged
 from ..formats.lod import lod_to_nested
 from ..formats.pairs import is_own
 from ..formats.structure import Structure, whole
-from ..limits import check_finite
+from ..memory_checks import check_finite
 from ..reading import read_numbers
 from .convert import convert
 from .library import bring
@@ -62,7 +62,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
         if data is not None:
-            return LoD._over(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
+            return LoD._from_levels(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
     sequences = list(lists)
     found: list[Structure] = []
     while True:
@@ -100,7 +100,7 @@ def _build(data: Array, found: list[Structure]) -> LoD:
     """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
     if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
         raise CHANGED("the nested lists changed while they were read")
-    return LoD._over(data, tuple(found))
+    return LoD._from_levels(data, tuple(found))
 
 
 def _cast(data: Array, dtype: DType) -> Array | None:

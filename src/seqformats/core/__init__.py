@@ -7,8 +7,8 @@ told: classes by `use_encodings`, the addresses of kernels by `launch.kernel`.  
 registers takes that away again.
 
 What Python implementations are made of is there for all operations: a kernel as a function (`Entry`), a structure that
-a kernel writes (`structured`), objects without their constructor (`filled`), and for plain batches rows in another
-layout (`lay_out`) and rows that a kernel moves (`over`).
+a kernel writes (`build_structure`), objects without their constructor (`make_object`), and for plain batches rows in
+another layout (`lay_out`) and rows that a kernel moves (`move_by_kernel`).
 
 The extension is built where the package is installed from its sources and a C compiler is there (`build`), and is part
 of wheels.  Without it, and with ``SEQFORMATS_CORE=0``, all names here stand for functions that give None, and
@@ -42,7 +42,12 @@ pick, repeat, start, is_plain = _of.pick, _of.repeat, _of.start, _of.is_plain
 scan_arrays, common_flags = _of.scan_arrays, _of.common_flags
 read_numbers, write_numbers = _of.read_numbers, _of.write_numbers
 Entry = _of.Entry
-structured, filled, lay_out, over = _of.structured, _of.filled, _of.lay_out, _of.over
+build_structure, make_object, lay_out, move_by_kernel = (
+    _of.build_structure,
+    _of.make_object,
+    _of.lay_out,
+    _of.move_by_kernel,
+)
 data_alike, asks_nothing, concat, interleave = _of.data_alike, _of.asks_nothing, _of.concat, _of.interleave
 map_items = _of.map_items
 address_of = _of.address_of
@@ -69,13 +74,13 @@ def with_threads(count: int) -> None:
 
 
 @contextlib.contextmanager
-def off() -> Iterator[None]:
+def python_only() -> Iterator[None]:
     """Do everything in Python for a while, in all threads: for tests, and to find out what fast paths are worth."""
-    global structured, filled
+    global build_structure, make_object
     switch(False)
-    structured, filled = absent.structured, absent.filled
+    build_structure, make_object = absent.build_structure, absent.make_object
     try:
         yield
     finally:
         switch(True)
-        structured, filled = _of.structured, _of.filled
+        build_structure, make_object = _of.build_structure, _of.make_object

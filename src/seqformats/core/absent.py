@@ -1,6 +1,6 @@
 """Stands for the extension where there is none: nothing is known, and Python does everything.
 
-`structured` and `filled` do in Python what those of the extension do.
+`build_structure` and `make_object` do in Python what those of the extension do.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PROVIDES = (
     "is_plain",
     "lay_out",
     "map_items",
-    "over",
+    "move_by_kernel",
     "repeat",
     "scan_arrays",
     "start",
-    "structured",
+    "build_structure",
 )
 """Names that an extension of these sources has."""
 
@@ -45,7 +45,7 @@ def nothing(*_: object) -> Any:
     return None
 
 
-construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = over = nothing
+construct = fill_list = list_of = is_unchanged = pick = repeat = lay_out = move_by_kernel = nothing
 concat = interleave = start = is_plain = data_alike = asks_nothing = map_items = address_of = nothing
 scan_arrays = common_flags = read_numbers = write_numbers = nothing
 use_kernel = use_at_most = use_torch = switch = nothing
@@ -57,7 +57,7 @@ def use_encodings(encodings: Sequence[type], structure: type, order: type) -> No
     _classes["structure"] = structure
 
 
-def structured(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple[Any, np.ndarray, int]:
+def build_structure(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple[Any, np.ndarray, int]:
     """Have a kernel write n lengths, n + 1 offsets and so many more numbers into a table, which is its last argument.
 
     Returns the structure, None where the kernel returns a negative number; the other numbers; and what it returns, the
@@ -70,7 +70,7 @@ def structured(run: Callable[..., Any], n: int, extra: int, *args: Any) -> tuple
     return made, table[2 * n + 1 :], longest
 
 
-def filled(kind: type[T], **slots: object) -> T:
+def make_object(kind: type[T], **slots: object) -> T:
     """Make an object of a frozen dataclass with these slots, without its constructor."""
     made = object.__new__(kind)
     for name, value in slots.items():

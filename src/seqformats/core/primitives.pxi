@@ -2,7 +2,7 @@
 # rows of a batch, and objects without their constructor.
 
 
-def structured(run, int64_t n, int64_t extra, *args):
+def build_structure(run, int64_t n, int64_t extra, *args):
     """Have a kernel write n lengths, n + 1 offsets and so many more numbers into a table, which is its last argument.
 
     Returns the structure, None where the kernel returns a negative number; the other numbers; and what it returns, the
@@ -16,7 +16,7 @@ def structured(run, int64_t n, int64_t extra, *args):
     return made, view(block, 2 * n + 1, extra), longest
 
 
-def filled(type kind, **slots):
+def make_object(type kind, **slots):
     """Make an object of a frozen dataclass with these slots, without its constructor."""
     made = new_object(kind)
     for name, value in slots.items():
@@ -72,7 +72,7 @@ def lay_out(source, kind, form, padding):
     return laid_out(&rows, target, structure, rows.at.step != 1, width, side)
 
 
-def over(size_t address, x, structure, *args):
+def move_by_kernel(size_t address, x, structure, *args):
     """Move rows of an encoding by the kernel at this address, which takes `args` behind the layout of `x`.
 
     The result is laid out as `x`, or with a `structure` a `Ragged` of that; None where Python has to do it.

@@ -142,12 +142,12 @@ def ctc_align(log_probs: Batch, targets: object, *, blank: int = 0, normalised: 
         ctc_viterbi.start_named(frames.library, inputs, (out, room), args, frames.width, work, structure)
     frames.check(frames.host(out.counts))
     return CTCAlignment(
-        tokens=frames.over(frames.given(out.tokens), structure),
-        frame_scores=frames.over(frames.given(out.frame_scores), structure),
-        times=frames.over(frames.given(out.times), inner),
-        ends=frames.over(frames.given(out.ends), inner),
-        token_scores=frames.over(frames.given(out.token_scores), inner),
-        scores=frames.given(out.scores),
+        tokens=frames.wrap_levels(frames.to_caller(out.tokens), structure),
+        frame_scores=frames.wrap_levels(frames.to_caller(out.frame_scores), structure),
+        times=frames.wrap_levels(frames.to_caller(out.times), inner),
+        ends=frames.wrap_levels(frames.to_caller(out.ends), inner),
+        token_scores=frames.wrap_levels(frames.to_caller(out.token_scores), inner),
+        scores=frames.to_caller(out.scores),
     )
 
 

@@ -79,7 +79,7 @@ class Alphabet:
         """The number of the blank."""
         return self.labels.index("")
 
-    def spelled(self) -> list[tuple[str, int]]:
+    def list_spellings(self) -> list[tuple[str, int]]:
         """List what each label writes, and whether it ends a word (1), begins one (2) or does neither."""
         found = []
         for label in self.labels:

@@ -83,7 +83,7 @@ class BeamSearchDecoderCTC:
         self._alphabet = alphabet
         self._model_key = os.urandom(16)
         self.model_container: dict[bytes, LanguageModel | None] = {self._model_key: language_model}
-        self._longest = max(len(text) for text, _ in alphabet.spelled())
+        self._longest = max(len(text) for text, _ in alphabet.list_spellings())
         self._made: tuple[LanguageModel | None, Speech] | None = None
 
     @property
@@ -291,7 +291,7 @@ class BeamSearchDecoderCTC:
         model = self._model
         if self._made is None or self._made[0] is not model:
             speech = NO_MODEL if model is None else model.speech()
-            self._made = model, with_labels(speech, self._alphabet.spelled())
+            self._made = model, with_labels(speech, self._alphabet.list_spellings())
         hot = [word for phrase in strings(options.hotwords or (), "hotwords") for word in phrase.split()]
         speech = with_hot_words(self._made[1], hot)
         weight = finite(options.hotword_weight, "hotword_weight")

@@ -12,9 +12,9 @@ from ..errors import BEYOND, DTYPE, LOGS, NAN, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import Structure, flag, whole
 from ..gradients.operation import operand
-from ..limits import allocate
+from ..memory_checks import allocate
 from ..operations.annotations import Batch
-from ..operations.over import in_one_array, name_of
+from ..operations.calculation import in_one_array, name_of
 from ..operations.runs import Runs
 
 _KINDS = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
@@ -46,25 +46,25 @@ class Frames(NamedTuple):
         """Copy results of kernels to the host."""
         return x if self.on is NUMPY else self.on.to_numpy(x)
 
-    def given(self, x: Array) -> Array:
+    def to_caller(self, x: Array) -> Array:
         """Return results of kernels as an array of the caller's library."""
-        return x if self.on is self.library else self.library.taken(x, NUMPY)
+        return x if self.on is self.library else self.library.import_array(x, NUMPY)
 
     def put(self, x: Array) -> Array:
         """An array of the host as one of the caller's library, on the device of the frames."""
         if self.library is NUMPY:
             return x
-        return self.library.taken(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
+        return self.library.import_array(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
 
     def parts(self, x: Array, room: Structure, kept: Structure) -> Array:
         """Take the parts that are kept, one after the other, of rows with some room for each sequence."""
-        found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._freeze(x, room)).data
+        found: Array = Runs(kept, kept, room.offsets[:-1]).take(Ragged._freeze(x, room)).data
         return found
 
-    def over(self, x: Array, inner: Structure) -> Encoding:
+    def wrap_levels(self, x: Array, inner: Structure) -> Encoding:
         """Items of all sequences, over the levels of what was given."""
         if len(self.levels) > 1:
-            return LoD._over(x, (*self.levels[:-1], inner))
+            return LoD._from_levels(x, (*self.levels[:-1], inner))
         return Ragged._freeze(x, inner)
 
     def logits(self, normalised: object) -> int:

@@ -67,5 +67,5 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     frames.check(found)
     label = Structure.of_lengths(found)
     halves = path[:rows], path[rows:]
-    made = [frames.over(frames.given(frames.parts(x, structure, label)), label) for x in halves]
-    return CTCResult(made[0], frames.given(scores), made[1])
+    made = [frames.wrap_levels(frames.to_caller(frames.parts(x, structure, label)), label) for x in halves]
+    return CTCResult(made[0], frames.to_caller(scores), made[1])

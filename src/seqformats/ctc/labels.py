@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, frozen
+from ..arrays import Array, freeze
 from ..beam.tokens import is_token, one_by_one
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS, KIND, LEVELS
@@ -38,7 +38,7 @@ def labels_of(given: object, n: int, levels: int) -> Labels:
     if sequences != n:
         raise COUNTS(f"there are labels for {sequences} sequences, but {n} sequences of frames")
     if counts is not None:
-        found = found._replace(first=frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)))
+        found = found._replace(first=freeze(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)))
     return found
 
 
@@ -68,7 +68,7 @@ def _in_lists(given: Given, levels: int) -> tuple[Labels, Array | None]:
     cum = np.cumsum([0, *(label.size for label in each)], dtype=np.int64)
     tokens = np.concatenate([np.empty(0, np.int64), *each])
     several = counts if above == levels + 1 else None
-    return Labels(tokens, frozen(cum), frozen(np.arange(len(each) + 1))), several
+    return Labels(tokens, freeze(cum), freeze(np.arange(len(each) + 1))), several
 
 
 def _in_batch(given: Given, levels: int) -> tuple[Labels, Array | None]:
@@ -91,4 +91,4 @@ def _in_batch(given: Given, levels: int) -> tuple[Labels, Array | None]:
     if len(data.shape) == 2 and data.shape[1] == 1:
         data = data.reshape(-1)
     structure = flat._structure
-    return Labels(integers(data, "labels"), structure.offsets, frozen(np.arange(structure.n + 1))), several
+    return Labels(integers(data, "labels"), structure.offsets, freeze(np.arange(structure.n + 1))), several

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, frozen
+from ..arrays import NUMPY, Array, freeze
 from ..converters.convert import restore
 from ..errors import NO_GRADIENT
 from ..formats import Encoding, Ragged
@@ -17,8 +17,8 @@ from ..gradients.operation import Call, Pullback, operand, with_rule
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from ..operations.annotations import Batch
+from ..operations.calculation import name_of, rows_like
 from ..operations.options import choice
-from ..operations.over import name_of, rows_like
 from ..operations.spread import sum_items
 from .frames import Frames, frames_of
 from .labels import Labels, labels_of, no_token
@@ -29,7 +29,7 @@ plan_losses, ctc_losses, scale_rows = kernel("plan_losses"), kernel("ctc_losses"
 _REDUCTIONS = ("none", "sum", "mean")
 FEW = 1 << 18
 """Places times frames, below which there is no work for several threads: about two milliseconds."""
-_NOTHING: Array = frozen(np.empty(0, np.int64))
+_NOTHING: Array = freeze(np.empty(0, np.int64))
 
 
 def ctc_loss(
@@ -140,7 +140,7 @@ def _prepare(
     frames = frames_of(found.own, blank)
     logits, zero = not flag(normalised, "normalised"), flag(zero_infinity, "zero_infinity")
     known = labels_of(labels, frames.structure.n, len(frames.levels))
-    loss = Loss.of(frames, known, logits, zero, how)
+    loss = Loss.plan(frames, known, logits, zero, how)
     return Call(found.own, loss.rule, None, found.gradient, loss.second_order)
 
 
@@ -160,11 +160,11 @@ class Loss(NamedTuple):
     work: int
 
     @classmethod
-    def of(cls, frames: Frames, labels: Labels, logits: bool, zero: bool, reduction: str) -> Loss:
+    def plan(cls, frames: Frames, labels: Labels, logits: bool, zero: bool, reduction: str) -> Loss:
         """Plan a loss; StructureError where a token can be in no label."""
         structure, here = frames.structure, frames.on is NUMPY
         if structure.late:
-            structure.arrived()
+            structure.to_host()
         n, threads = structure.n, num_threads()
         most = n if not here else min(n, 4 * threads) if threads > 1 else 1
         begins, places, powers_at = np.empty((3, max(most, 1) + 1), np.int64)
@@ -197,7 +197,7 @@ class Loss(NamedTuple):
         whole = self.reduction != "none"
         at_once = back and (whole or self.each_one)
         out = self.run(frames, at_once)
-        y = self.reduced(frames, out.losses)
+        y = self.reduce(frames, out.losses)
         if not back:
             return y, None
         shape, name = None if x is frames.at else without_data(x), name_of(x)
@@ -213,7 +213,7 @@ class Loss(NamedTuple):
                     grad = self.run(frames, True).grad
                 if not (whole and frames.on is NUMPY and dy.item() == 1):
                     self.scale(frames, self.slopes_of(frames, dy), grad)
-            dx: Encoding = frames.at._with_data(frames.library.astype(frames.given(grad), name))
+            dx: Encoding = frames.at._with_data(frames.library.astype(frames.to_caller(grad), name))
             return dx if shape is None else restore(dx, shape)
 
         return y, pullback
@@ -238,17 +238,17 @@ class Loss(NamedTuple):
             return frames.library.to_numpy(flat).astype(np.float64)
         return frames.on.astype(flat, "float64")
 
-    def reduced(self, frames: Frames, losses: Array) -> Array:
+    def reduce(self, frames: Frames, losses: Array) -> Array:
         """The result, of the losses of all labels."""
         if self.reduction != "none":
             if frames.on is NUMPY:
                 losses = np.add.reduce(losses, keepdims=True)
             else:
                 count = self.goals.cum.size - 1
-                one = Structure(frozen(np.array([count])), frozen(np.array([0, count])), count)
+                one = Structure(freeze(np.array([count])), freeze(np.array([0, count])), count)
                 losses = sum_items(Ragged._freeze(losses, one))
             losses = losses.reshape(())
-        return frames.given(frames.on.astype(losses, frames.name))
+        return frames.to_caller(frames.on.astype(losses, frames.name))
 
     def scale(self, frames: Frames, slopes: Array, grad: Array) -> None:
         """Multiply the gradient of each sequence by that of its loss."""

@@ -156,7 +156,7 @@ def found_by(search: Prefixes) -> Hypotheses:
     room = Structure.of_lengths(np.repeat(frames.structure.lengths, n_best))
 
     def take(x: Array, room: Structure, kept: Structure) -> Array:
-        return frames.given(frames.parts(x, room, kept))
+        return frames.to_caller(frames.parts(x, room, kept))
 
     return Hypotheses(
         sources,

@@ -22,7 +22,7 @@ def rescore(frames: Frames, found: Hypotheses, n_best: int, logits: int) -> Hypo
         return found
     tokens = np.asarray(frames.library.to_numpy(found.tokens))
     given = Labels(tokens, labels.offsets, sources.offsets)
-    losses = Loss.of(frames, given, logits > 0, False, "none").run(frames, False).losses
+    losses = Loss.plan(frames, given, logits > 0, False, "none").run(frames, False).losses
     paths = -np.asarray(frames.host(losses))
     scores, before = (np.asarray(frames.library.to_numpy(x), np.float64) for x in (found.scores, found.path_scores))
     scores = paths + (scores - before)

@@ -146,7 +146,7 @@ def ctc_beam_search(
         raise KIND(f"on_new must be a function, not {type(on_new).__name__}")
     if lm is not None and not isinstance(lm, (TokenModel, WordModel)):
         raise KIND(f"lm must be a ctc.WordModel or a ctc.TokenModel, not {quote(lm)}")
-    speech = None if lm is None else lm._for(frames)
+    speech = None if lm is None else lm._match(frames)
     beam = check_at_least(beam_size, "beam_size", 1)
     best = check_at_least(n_best, "n_best", 1)
     if best > beam:
@@ -184,7 +184,9 @@ def ctc_beam_search(
     if all_paths:
         found = rescore(frames, found, best, terms.logits)
     levels = (*frames.levels[:-1], found.sources, found.labels)
-    return CTCResult(LoD._over(found.tokens, levels), found.scores, LoD._over(found.times, levels), found.path_scores)
+    return CTCResult(
+        LoD._from_levels(found.tokens, levels), found.scores, LoD._from_levels(found.times, levels), found.path_scores
+    )
 
 
 def _real(value: object, what: str, default: float | None = None) -> float:

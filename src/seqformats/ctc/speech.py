@@ -73,7 +73,7 @@ class _Model:
         found._speech = self._speech._replace(start=start)
         return found
 
-    def _for(self, frames: Frames) -> Speech:
+    def _match(self, frames: Frames) -> Speech:
         """Return what kernels take; StructureError where the frames have another number of tokens."""
         if len(self.labels) != frames.width:
             raise COUNTS(f"lm has {len(self.labels)} labels, but log_probs are of {frames.width} tokens")

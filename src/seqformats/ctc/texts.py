@@ -101,9 +101,9 @@ class TextSearch:
         found = []
         columns = (x[here].tolist() for x in (rows.texts, rows.spans, rows.paths, rows.scores))
         for text, span, path, score in zip(*columns, strict=True):
-            words = ["".join(map(chr, parts.of(word))) for word in texts.of(text)]
+            words = ["".join(map(chr, parts.trace(word))) for word in texts.trace(text)]
             state = int(self._texts.contexts[text])
-            found.append(Found(words, spans.of(span), state, path, score))
+            found.append(Found(words, spans.trace(span), state, path, score))
         return found
 
 
@@ -117,7 +117,7 @@ class _Chains:
             self._known = {-1: []}
             self._ends = tree.ends
 
-    def of(self, node: int) -> list[Any]:
+    def trace(self, node: int) -> list[Any]:
         """From the first one to this node."""
         missing = []
         while node not in self._known:

@@ -2,7 +2,7 @@
 
 from .. import core
 from ..launch import threads
-from ..when_imported import when_imported
+from ..post_import_hook import when_imported
 from .chunks import Chunks
 from .encoding import Encoding
 from .list import List

@@ -10,7 +10,7 @@ import numpy as np
 from .. import core, registry
 from ..arrays import NUMPY, has_items, is_array_type, library_of, offers_column
 from ..layout import Layout
-from ..limits import remember
+from ..memory_checks import remember
 from ..reading import read
 from .encoding import Encoding
 from .list import List
@@ -90,7 +90,7 @@ def list_of(items: Items) -> List:
     found = read(items)
     if found is None:
         return List(items)
-    return List._of(items, Structure(found[0], found[1], found[3]), items[0])
+    return List._from_items(items, Structure(found[0], found[1], found[3]), items[0])
 
 
 def read_list(items: Items) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from .. import core
-from ..arrays import Array, frozen
+from ..arrays import Array, freeze
 from ..errors import COUNTS, LENGTHS, LEVELS
 from ..launch.kernel import kernel
 from .annotations import Data, Integers, Shaped
@@ -38,7 +38,7 @@ class Cover(NamedTuple):
         return int(self.counts.max(initial=0))
 
     @property
-    def held(self) -> int:
+    def row_count(self) -> int:
         """The rows of chunks that are no padding."""
         return int((self.counts * self.runs.lengths).sum())
 
@@ -71,7 +71,7 @@ class Origin:
         if found < 0:
             raise LENGTHS(self._fault(-1 - found))
         lengths, first, counts = runs[:, :found].copy()
-        self.cover = Cover(Structure.of_lengths(lengths), frozen(first), frozen(counts), frozen(shifts))
+        self.cover = Cover(Structure.of_lengths(lengths), freeze(first), freeze(counts), freeze(shifts))
         return self.cover
 
     def _fault(self, c: int) -> str:
@@ -86,12 +86,12 @@ class Origin:
             return f"{where}, but must be after {before}, where the chunk before begins"
         return f"{where}, and its {items.lengths[c]} items end before the {items.lengths[c - 1]} from {before} on do"
 
-    def chosen(self, levels: tuple[Structure, ...], pick: Any) -> Origin:
+    def take(self, levels: tuple[Structure, ...], pick: Any) -> Origin:
         """Choose some outermost sequences, whose levels these are; ``pick(x)`` gives them of a `LoD`."""
-        starts = pick(LoD._over(self.starts, self.levels[:-1])).data
+        starts = pick(LoD._from_levels(self.starts, self.levels[:-1])).data
         above = self.levels[:-2]
-        whole = pick(LoD._over(self.whole.lengths, above)) if above else pick(self.whole.lengths)
-        return Origin(levels, frozen(starts), Structure.of_lengths((whole.data if above else whole).copy()))
+        whole = pick(LoD._from_levels(self.whole.lengths, above)) if above else pick(self.whole.lengths)
+        return Origin(levels, freeze(starts), Structure.of_lengths((whole.data if above else whole).copy()))
 
 
 class _Cut(LoD[Data]):
@@ -173,14 +173,14 @@ class Chunks(_Cut[Data]):
         ):
             if given.size != count:
                 raise COUNTS(f"{what} has {given.size} numbers, but there are {count} {of}")
-        origin = Origin(levels, frozen(starts), Structure.of_lengths(lengths, None, "sequence_lengths"))
+        origin = Origin(levels, freeze(starts), Structure.of_lengths(lengths, None, "sequence_lengths"))
         _ = origin.cover  # which checks
         self._set(starts=origin.starts, sequence_lengths=origin.whole.lengths, _origin=origin)
 
     @classmethod
-    def _of(cls, data: Shaped, origin: Origin) -> Self:
+    def _from_origin(cls, data: Shaped, origin: Origin) -> Self:
         """Make `Chunks` of fields that have been checked."""
-        x: Self = core.filled(
+        x: Self = core.make_object(
             cls,
             data=data,
             lod=tuple([level.offsets for level in origin.levels]),
@@ -195,18 +195,18 @@ class Chunks(_Cut[Data]):
         return x
 
     def _with_data(self, data: Shaped) -> Self:
-        return self._of(data, self._origin)
+        return self._from_origin(data, self._origin)
 
     def _sub(self, level: int, start: int, stop: int) -> Any:
         x = LoD._sub(self, level, start, stop)
         if level:
             return x
         sliced = slice(start, stop)
-        return self._of(x.data, self._origin.chosen(x._levels, lambda y: y[sliced]))
+        return self._from_origin(x.data, self._origin.take(x._levels, lambda y: y[sliced]))
 
     def _choose(self, where: Array) -> Any:
         x = LoD._choose(self, where)
-        return self._of(x.data, self._origin.chosen(x._levels, lambda y: y[where]))
+        return self._from_origin(x.data, self._origin.take(x._levels, lambda y: y[where]))
 
 
 def origin_of(x: object) -> Origin | None:

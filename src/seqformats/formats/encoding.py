@@ -16,9 +16,9 @@ import numpy as np
 from .. import core, registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
 from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, quote
-from ..later import import_now
 from ..launch.kernel import kernel
 from ..layout import Layout
+from ..lazy_import import import_now
 from .annotations import Data, Index, Shaped
 from .arithmetic import Arithmetic
 from .index import places
@@ -59,7 +59,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         whether each sequence lies in one piece, of which `_piece` and `_all_pieces` give views
     ``_moved_to``
         False where rows cannot be moved to it by `_output_spec` and `_freeze`
-    ``_planned``
+    ``_can_plan``
         whether calls over it may be kept as plans: `data` is one array, whose rows lie where structure, form and shape
         of it say
     ``_form_options``
@@ -113,7 +113,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
     _in_one_array: ClassVar[bool] = True
     _in_pieces: ClassVar[bool] = False
     _moved_to: ClassVar[bool] = True
-    _planned: ClassVar[bool] = True
+    _can_plan: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ()
 
     data: Data
@@ -254,7 +254,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
             leaves = self._leaves()
             held = quote(leaves[0] if self._in_one_array else tuple(leaves))
             return f"{type(self).__name__}({held} in place of items, {self._structure.n} sequences)"
-        return f"{type(self).__name__}({self._about()}, {self._summary()})"
+        return f"{type(self).__name__}({self._describe()}, {self._summary()})"
 
     def _repr_html_(self) -> str | None:
         """The layout, drawn to scale, for notebooks; no item is read."""
@@ -274,7 +274,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         own: Any = self  # a dataclass, as every encoding is
         return [getattr(self, field.name) for field in fields(own)]
 
-    def _about(self) -> str:
+    def _describe(self) -> str:
         return f"shape {tuple(self.data.shape)}"
 
     def _summary(self) -> str:
@@ -313,8 +313,8 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         dtype = data.dtype
         if data.shape != self._shape or (dtype is not self._dtype and dtype != self._dtype) or not contiguous:
             raise CHANGED(
-                f"data was {about(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
-                f"{about(data.shape, dtype, contiguous)} now; build a new one"
+                f"data was {describe(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
+                f"{describe(data.shape, dtype, contiguous)} now; build a new one"
             )
         return library
 
@@ -341,7 +341,7 @@ class Encoding(Movable, Resident, InPyTorch, Arithmetic, Generic[Data]):
         """The arrays that hold its items."""
         return [self.data]
 
-    def _with(self, leaves: Sequence[Shaped]) -> Self:
+    def _with_leaves(self, leaves: Sequence[Shaped]) -> Self:
         """Return this encoding over other leaves with the same leading shapes, without a check."""
         return self._with_data(leaves[0])
 
@@ -418,7 +418,7 @@ def abridge(lengths: Array) -> str:
     return f"[{', '.join(map(str, lengths[:_SHOWN].tolist()))}{', ...' if lengths.size > _SHOWN else ''}]"
 
 
-def about(shape: Shape, dtype: DType, contiguous: bool = True) -> str:
+def describe(shape: Shape, dtype: DType, contiguous: bool = True) -> str:
     """An array, for a message."""
     return f"{'items' if dtype is None else dtype} of shape {tuple(shape)}{'' if contiguous else ' and not contiguous'}"
 
@@ -468,7 +468,7 @@ def cut_range(structure: Structure, start: int, stop: int) -> Structure:
 def pick(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
-    made, starts, _ = core.structured(pick_sequences.run, k, k, where, structure.lengths, structure.offsets)
+    made, starts, _ = core.build_structure(pick_sequences.run, k, k, where, structure.lengths, structure.offsets)
     if made is None:
         raise OVERFLOW(f"{k} sequences add up to more rows than int64 can count")
     return made, starts

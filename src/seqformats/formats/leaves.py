@@ -17,7 +17,7 @@ import numpy as np
 from .. import core
 from ..arrays import Array, DType, Library, Shape, functional, is_array, library_of, library_of_type, with_autograd
 from ..errors import NO_GRADIENT
-from ..limits import check_finite
+from ..memory_checks import check_finite
 from ..reading import are_numbers
 from .annotations import Given, Operands, Shaped
 from .encoding import Encoding
@@ -100,7 +100,7 @@ def rebuild(x: object, new: Sequence[Shaped]) -> Any:
 
 def _rebuild(x: object, new: Iterator[Shaped]) -> Any:
     if isinstance(x, Encoding):
-        return x._with([next(new) for _ in x._leaves()])
+        return x._with_leaves([next(new) for _ in x._leaves()])
     if isinstance(x, ShapeDtype) or is_array(x):
         return next(new)
     if isinstance(x, (list, tuple)):
@@ -121,7 +121,7 @@ def without_data(x: object) -> Any:
         if x._in_one_array:
             shape, dtype = x._shape, x._dtype
             return x._with_data(_shape_of(x.data, shape, dtype) if 0 in shape else ShapeDtype(shape, dtype))
-        return x._with([_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in x._leaves()])
+        return x._with_leaves([_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in x._leaves()])
     if is_array(x):
         return _shape_of(x, x.shape, x.dtype)
     return rebuild(x, [_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
@@ -150,7 +150,7 @@ def autocast(x: Encoding) -> Encoding:
 
 def cast_leaves(x: Encoding, dtype: DType) -> Encoding:
     """`x` with its items in another dtype of their library, in its graph."""
-    return x._with([library_of(leaf).astype(leaf, dtype) for leaf in x._leaves()])
+    return x._with_leaves([library_of(leaf).astype(leaf, dtype) for leaf in x._leaves()])
 
 
 def _all_numbers(x: Given) -> bool:
@@ -261,7 +261,7 @@ class Connected:
         return _leads(self.x)
 
     @property
-    def made(self) -> list[int]:
+    def result_leads(self) -> list[int]:
         """The number of axes of each result before those of an item, once there are results."""
         return [1] if self.result is None else _leads(self.result)
 

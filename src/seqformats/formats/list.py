@@ -14,7 +14,7 @@ from ..errors import BATCH, CHANGED, DEVICES, KIND, MIXED
 from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
-from .encoding import Encoding, about, cut_range, no_state, open_kind, with_axes
+from .encoding import Encoding, cut_range, describe, no_state, open_kind, with_axes
 from .structure import Structure, same_numbers
 
 
@@ -63,7 +63,7 @@ class List(Encoding[Data]):
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False
-    _planned: ClassVar[bool] = False
+    _can_plan: ClassVar[bool] = False
     _in_pieces: ClassVar[bool] = True
     _moved_to: ClassVar[bool] = False
 
@@ -87,7 +87,7 @@ class List(Encoding[Data]):
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise BATCH("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
 
-    def _about(self) -> str:
+    def _describe(self) -> str:
         return f"items of shape {self.item_shape}"
 
     def _sample(self) -> Array:
@@ -122,22 +122,22 @@ class List(Encoding[Data]):
             contiguous = library.contiguous(item)
             if tuple(item.shape) != shape or item.dtype != self._dtype or not contiguous:
                 raise CHANGED(
-                    f"an array was {about(shape, self._dtype)} when this List was built, "
-                    f"but is {about(item.shape, item.dtype, contiguous)} now; build a new one"
+                    f"an array was {describe(shape, self._dtype)} when this List was built, "
+                    f"but is {describe(item.shape, item.dtype, contiguous)} now; build a new one"
                 )
         return library.addresses(items)
 
     def _leaves(self) -> list[Any]:
         return list(self.items)
 
-    def _with(self, leaves: Sequence[Shaped]) -> Self:
-        return self._of(tuple(leaves), self._structure, leaves[0] if leaves else self._sample())
+    def _with_leaves(self, leaves: Sequence[Shaped]) -> Self:
+        return self._from_items(tuple(leaves), self._structure, leaves[0] if leaves else self._sample())
 
     def _with_data(self, data: Shaped) -> Self:
         """Over the rows of all sequences in one array, of which the items become views."""
         structure = self._structure
         rows: Any = data
-        return self._of(library_of(rows).split(rows, structure.lengths, structure.offsets), structure, rows)
+        return self._from_items(library_of(rows).split(rows, structure.lengths, structure.offsets), structure, rows)
 
     def _slice(self, start: int, stop: int) -> Self:
         return self._some(self.items[start:stop], cut_range(self._structure, start, stop))
@@ -149,9 +149,9 @@ class List(Encoding[Data]):
     def _some(self, items: tuple[Shaped, ...], structure: Structure) -> Self:
         if items:
             self._addresses(items, structure.lengths)
-            return self._of(items, structure, items[0])
+            return self._from_items(items, structure, items[0])
         like = self._sample()
-        return self._of((), structure, library_of(like).empty((0, *self.item_shape), self.dtype, like))
+        return self._from_items((), structure, library_of(like).empty((0, *self.item_shape), self.dtype, like))
 
     def _piece(self, i: int) -> Array:
         items: Any = self.items
@@ -162,7 +162,7 @@ class List(Encoding[Data]):
         return self.items
 
     @classmethod
-    def _of(cls, items: tuple[Shaped, ...], structure: Structure, like: Shaped) -> Self:
+    def _from_items(cls, items: tuple[Shaped, ...], structure: Structure, like: Shaped) -> Self:
         """A `List` that needs no check; `like` gives dtype and item shape (the shape of its rows)."""
         x: Any = _open()
         x.items = items

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, DType, adopt, frozen, is_array
+from ..arrays import Array, DType, adopt, freeze, is_array
 from ..errors import ARGUMENT, BEYOND, EMPTY, KIND, LEVEL, LEVELS, StructureError, quote
-from ..limits import OBJECT, check_room
+from ..memory_checks import OBJECT, check_room
 from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, abridge, cut_range, no_state, open_kind, pick, with_axes
@@ -138,7 +138,7 @@ class LoD(_Deep[Data]):
         numbers = _level_arrays(lengths, "lengths")
         levels = tuple([Structure.of_lengths(level, None, f"lengths[{k}]") for k, level in enumerate(numbers)])
         _check_levels(levels, rows.shape[0], "lengths")
-        return cls._over(rows, levels)
+        return cls._from_levels(rows, levels)
 
     @classmethod
     def from_nested(cls, lists: Sequence[Any], dtype: DType = None, levels: int | None = None) -> LoD:
@@ -218,7 +218,7 @@ class LoD(_Deep[Data]):
             levels.insert(0, Structure.of_offsets(relative, f"lod[{k}]"))
             below = offsets
         _check_levels(tuple(levels), rows.shape[0], "lod")
-        return cls._over(rows, tuple(levels))
+        return cls._from_levels(rows, tuple(levels))
 
     def lengths(self) -> list[list[int]]:
         """The lengths of every level, outermost first (Paddle's recursive_sequence_lengths).
@@ -244,10 +244,10 @@ class LoD(_Deep[Data]):
         (array([0, 4, 7]), array([0, 2, 4, 7]))
         """
         offsets = self._structure.offsets
-        found = [frozen(offsets)]
+        found = [freeze(offsets)]
         for outer in reversed(self._levels[:-1]):
             offsets = offsets[outer.offsets]
-            found.append(frozen(offsets))
+            found.append(freeze(offsets))
         return tuple(reversed(found))
 
     def sub(self, start: int, stop: int, level: int = 0) -> Self:
@@ -284,7 +284,7 @@ class LoD(_Deep[Data]):
         return self._sub(k, start, stop)
 
     @classmethod
-    def _over(cls, data: Shaped, levels: tuple[Structure, ...], lod: tuple[Array, ...] | None = None) -> Self:
+    def _from_levels(cls, data: Shaped, levels: tuple[Structure, ...], lod: tuple[Array, ...] | None = None) -> Self:
         """A `LoD` that needs no check; `lod` is that of the levels, if there is one."""
         x: Any = _open()
         x.data = data
@@ -303,10 +303,10 @@ class LoD(_Deep[Data]):
 
     @classmethod
     def _freeze(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:
-        return cls._over(data, levels)
+        return cls._from_levels(data, levels)
 
     def _with_data(self, data: Shaped) -> Self:
-        return self._over(data, self._levels, self._lod)
+        return self._from_levels(data, self._levels, self._lod)
 
     def _sub(self, level: int, start: int, stop: int) -> Self:
         """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""
@@ -316,7 +316,7 @@ class LoD(_Deep[Data]):
             levels.append(cut_range(structure, start, stop))
             start, stop = int(structure.offsets[start]), int(structure.offsets[stop])
         data: Any = self.data
-        return self._over(data[start:stop], tuple(levels))
+        return self._from_levels(data[start:stop], tuple(levels))
 
     def _slice(self, start: int, stop: int) -> Self:
         return self._sub(0, start, stop)
@@ -324,7 +324,7 @@ class LoD(_Deep[Data]):
     def _choose(self, where: Array) -> Self:
         data: Any = self.data
         rows = gather_rows(self._look(), data, self._shape[1:], *pick(structure_of(self, 0), where))
-        return self._over(rows.data, self._levels_of(where))
+        return self._from_levels(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:
         """The levels of the chosen outermost sequences, in the order of `where`."""
@@ -441,7 +441,7 @@ def rows_of_level(x: Encoding, k: int) -> Array:
     offsets = levels[-1].offsets
     for inner in reversed(levels[k:-1]):
         offsets = offsets[inner.offsets]
-    return frozen(offsets)
+    return freeze(offsets)
 
 
 def structure_of(x: Encoding, level: int = -1) -> Structure:

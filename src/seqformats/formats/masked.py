@@ -11,8 +11,8 @@ import numpy as np
 from .. import core
 from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, quote
-from ..later import import_now
 from ..layout import Layout
+from ..lazy_import import import_now
 from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, no_state, open_kind, with_axes, without_lengths
 from .rows import OutputSpec, mask_beside
@@ -162,7 +162,9 @@ class Masked(Encoding[Data]):
                 raise SHAPE(
                     f"mask has shape {tuple(given.shape)}, but data has {tuple(batch.shape[:2])} rows and columns"
                 )
-            return cls._freeze(batch, import_now(".late", __package__).of_mask(library, given), 0, str(side))
+            return cls._freeze(
+                batch, import_now(".device_structure", __package__).of_mask(library, given), 0, str(side)
+            )
         where = np.array(library.to_numpy(given))  # read once: another thread may change what is checked
         if where.dtype.kind not in "biu":
             raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")

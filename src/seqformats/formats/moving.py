@@ -35,8 +35,8 @@ class Wanted(NamedTuple):
 class Movable:
     """The methods that take tensors to where they are wanted, of whatever holds arrays.
 
-    ``_sample()``, ``_leaves()`` and ``_with(leaves)`` are those of an encoding.  What shares the structure of a batch
-    shares one object, so nothing is checked or sorted again.
+    ``_sample()``, ``_leaves()`` and ``_with_leaves(leaves)`` are those of an encoding.  What shares the structure of a
+    batch shares one object, so nothing is checked or sorted again.
     """
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class Movable:
     _look: Callable[[], object]
     _sample: Callable[[], Array]
     _leaves: Callable[[], list[Any]]
-    _with: Callable[[Sequence[Shaped]], Self]
+    _with_leaves: Callable[[Sequence[Shaped]], Self]
     _with_data: Callable[[Shaped], Self]
 
     def to(self, *args: object, **options: object) -> Self:
@@ -191,7 +191,7 @@ class Movable:
             ...
         TypeError: ndarray has no requires_grad_; sf.to(x, "torch") has, sf.vjp gives gradients of it [SF312]
         """
-        leaves = self._checked("requires_grad_", ", sf.vjp gives gradients of it")
+        leaves = self._check_leaves("requires_grad_", ", sf.vjp gives gradients of it")
         for leaf in leaves if requires_grad else ():
             name = library_of(leaf).dtype_name(leaf.dtype)
             if not name.startswith(("float", "bfloat", "complex")):
@@ -230,7 +230,7 @@ class Movable:
             ...
         TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has [SF312]
         """
-        self._checked("pin_memory", what="page-locked memory")
+        self._check_leaves("pin_memory", what="page-locked memory")
         where = () if device is None else (device,)
         return self._each(lambda leaf: leaf.pin_memory(*where))
 
@@ -277,7 +277,7 @@ class Movable:
             ...
         TypeError: ndarray has no record_stream; sf.to(x, "torch") has [SF312]
         """
-        for leaf in self._checked("record_stream"):
+        for leaf in self._check_leaves("record_stream"):
             leaf.record_stream(stream)
 
     def share_memory_(self) -> Self:
@@ -307,7 +307,7 @@ class Movable:
             ...
         TypeError: ndarray has no share_memory_; sf.to(x, "torch") has [SF312]
         """
-        for leaf in self._checked("share_memory_"):
+        for leaf in self._check_leaves("share_memory_"):
             leaf.share_memory_()
         return self
 
@@ -337,9 +337,9 @@ class Movable:
             return self if new is sample else self._with_data(new)
         changed = [change(leaf) for leaf in leaves]
         same = all(new is leaf for new, leaf in zip(changed, leaves, strict=True))
-        return self if same else self._with(changed)
+        return self if same else self._with_leaves(changed)
 
-    def _checked(self, method: str, more: str = "", what: str = "") -> list[Any]:
+    def _check_leaves(self, method: str, more: str = "", what: str = "") -> list[Any]:
         """List the arrays, which have this method; else TypeError."""
         self._look()
         leaves = self._leaves()
@@ -426,7 +426,7 @@ class Resident:
             if structure.longest > Pieces.LONG:  # and so that of its pieces
                 at = self._layout() if self._in_one_array else structure.flat
                 if at.step == 1:
-                    structure.pieces.laid(at)
+                    structure.pieces.find_layout(at)
                 keep(library, structure.pieces.each, there)
                 keep(library, structure.pieces.whole, there)
         return self
@@ -440,7 +440,7 @@ def _read_wanted(library: Library, args: Sequence[object], options: dict[str, ob
     for name in options:
         if name not in _NAMES:
             own = "; items have no memory format of their own"
-            hint = own if name == "memory_format" else hints.near(name, _NAMES)
+            hint = own if name == "memory_format" else hints.suggest(name, _NAMES)
             raise OPTION(f"to has no option {name!r}; there are: {', '.join(_NAMES)}{hint}")
     first = args[0] if args else None
     of_another = is_array(first) or isinstance(first, Movable)
@@ -484,7 +484,7 @@ def _send(library: Library, leaf: Array, wanted: Wanted) -> Array:
     """One array where it is wanted."""
     sent = leaf
     if wanted.device is not None:
-        sent = library.sent(sent, wanted.device, wanted.non_blocking)
+        sent = library.send(sent, wanted.device, wanted.non_blocking)
     if wanted.dtype is not None:
         sent = registry.service("converters").cast(library_of(sent), sent, wanted.dtype)
     return library_of(sent).copy(sent) if wanted.copy and sent is leaf else sent

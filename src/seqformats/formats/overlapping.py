@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import registry
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..layout import Layout
 from .encoding import Encoding
 from .lod import LoD
@@ -22,7 +22,7 @@ class Overlapping(Ragged[Any]):
 
     _at: Layout
     _flat = False
-    _planned = False
+    _can_plan = False
 
     def _layout(self) -> Layout:
         return self._at
@@ -36,7 +36,7 @@ class Windows(LoD[Any]):
 
     __slots__ = ("_source",)
 
-    _planned = False
+    _can_plan = False
     _source: Overlapping | None
 
     def __getattr__(self, name: str) -> Any:
@@ -44,15 +44,15 @@ class Windows(LoD[Any]):
         if name != "data":
             raise AttributeError(f"'LoD' object has no attribute {name!r}", name=name, obj=self)
         assert self._source is not None
-        data = apart(self._source).data
+        data = separate(self._source).data
         self._set(data=data, _source=None)
         return data
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return LoD._over(self.data, self._levels).__reduce__()
+        return LoD._from_levels(self.data, self._levels).__reduce__()
 
     def __copy__(self) -> Any:
-        return LoD._over(self.data, self._levels)
+        return LoD._from_levels(self.data, self._levels)
 
     def __repr__(self) -> str:
         shape: Any = self._shape
@@ -70,7 +70,7 @@ def over_rows(x: Encoding, begins: Array, structure: Structure) -> Windows:
     source = Overlapping.__new__(Overlapping)
     cum = structure.offsets
     source._set(data=z.data, lengths=structure.lengths, _structure=structure, _shape=z._shape, _dtype=z._dtype)
-    source._set(_at=Layout(frozen(begins), cum, cum, -1, 0, 1, 0))
+    source._set(_at=Layout(freeze(begins), cum, cum, -1, 0, 1, 0))
     return _windows(source, (*x._levels, structure))
 
 
@@ -91,7 +91,7 @@ def _windows(source: Overlapping, levels: tuple[Structure, ...]) -> Windows:
 def with_levels(x: Encoding, levels: tuple[Structure, ...]) -> LoD[Any]:
     """The rows of a `LoD` under other levels; those of windows stay where they are."""
     source = x._source if type(x) is Windows else None
-    return _windows(source, levels) if source is not None else LoD._over(x._sample(), levels)
+    return _windows(source, levels) if source is not None else LoD._from_levels(x._sample(), levels)
 
 
 def in_place(x: object) -> Encoding | None:
@@ -105,6 +105,6 @@ def in_place(x: object) -> Encoding | None:
     return None
 
 
-def apart(x: Encoding) -> Encoding:
+def separate(x: Encoding) -> Encoding:
     """Write out sequences that share rows, so that each has its own; others as they are."""
     return lay_out(Source(*x._read()), Ragged) if type(x) is Overlapping else x

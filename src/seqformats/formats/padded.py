@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, adopt, frozen
+from ..arrays import NUMPY, Array, adopt, freeze
 from ..errors import COUNTS
 from ..layout import Layout
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, open_kind, with_axes
 from .rows import OutputSpec
@@ -116,7 +116,7 @@ class Padded(Encoding[Data]):
             sizes = allocate(NUMPY.zeros, (steps,), np.int64, order.lengths)
             alive = min(steps, size_at_t.size)
             sizes[:alive] = size_at_t[:alive]
-            size_at_t = frozen(sizes)
+            size_at_t = freeze(sizes)
         made: Self = fill_by_steps(_open(), Padded, data, structure, (size_at_t, order.lengths, order.indices))
         return made
 

@@ -96,7 +96,7 @@ class Pairs(Movable):
         found: list[Any] = registry.service("leaves").leaves(self)
         return found
 
-    def _with(self, leaves: Sequence[Shaped]) -> Pairs:
+    def _with_leaves(self, leaves: Sequence[Shaped]) -> Pairs:
         made: Pairs = registry.service("leaves").rebuild(self, leaves)
         return made
 

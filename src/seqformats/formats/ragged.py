@@ -10,13 +10,13 @@ import numpy as np
 from .. import core
 from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, quote
-from ..later import import_now
 from ..launch.kernel import planning
 from ..layout import Layout
-from ..limits import check_room
+from ..lazy_import import import_now
+from ..memory_checks import check_room
 from .annotations import Data, Integers, Shaped
+from .call_plans import MOST_PLACES, by_plan_of, get_or_make, is_on_gpu
 from .encoding import Encoding, cut_range, no_state, open_kind, pick, with_axes, without_lengths
-from .planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from .rows import lay_out
 from .structure import Structure, integers, whole, with_views
 
@@ -292,7 +292,7 @@ class Ragged(Encoding[Data]):
 
     def _choose(self, where: Array) -> Self:
         data: Any = self.data
-        x: Any = gather_rows(self._look(), data, self._shape[1:], *picked(self, where))
+        x: Any = gather_rows(self._look(), data, self._shape[1:], *pick_structure(self, where))
         made: Self = x
         return made
 
@@ -305,7 +305,7 @@ def structure_within(
 ) -> Structure:
     """Make a structure of offsets (`cumulated`) or of lengths; with `longest` or `trusted` see `late`."""
     if longest is not None or trusted:
-        found: Structure = import_now(".late", __package__).structure_within(
+        found: Structure = import_now(".device_structure", __package__).structure_within(
             values, what, rows, longest, trusted, cumulated
         )
         return found
@@ -327,11 +327,11 @@ def gather_rows(library: Library, data: Array, item: Shape, chosen: Structure, s
     return lay_out(source, Ragged)
 
 
-def picked(x: Any, where: Array) -> tuple[Structure, Array]:
+def pick_structure(x: Any, where: Array) -> tuple[Structure, Array]:
     """Return the structure of the sequences at `where`, and the row where each begins; kept for calls on a GPU."""
     structure = x._structure
     if planning and where.size <= MOST_PLACES and is_on_gpu(x):
-        found: tuple[Structure, Array] = kept(structure, where.tobytes(), lambda: pick(structure, where))
+        found: tuple[Structure, Array] = get_or_make(structure, where.tobytes(), lambda: pick(structure, where))
         return found
     return pick(structure, where)
 

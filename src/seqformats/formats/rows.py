@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from .. import core
-from ..arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, frozen
+from ..arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, freeze
 from ..launch.kernel import Work, kernel, planning
 from ..layout import Layout
-from ..limits import NO_ROOM, allocate, no_room
-from .planned import by_plan, by_plan_of, is_on_gpu, rows_on_gpu
+from ..memory_checks import NO_ROOM, allocate, no_room
+from .call_plans import by_plan, by_plan_of, is_on_gpu, rows_on_gpu
 from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -34,7 +34,7 @@ class Readable(Protocol):
     @property
     def _structure(self) -> Structure: ...
     @property
-    def _planned(self) -> bool: ...
+    def _can_plan(self) -> bool: ...
     @property
     def data(self) -> Any:
         """Items."""
@@ -108,16 +108,16 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     found: E | None = core.lay_out(source, kind, form, padding)
     if found is not None:
         return found
-    made: E = target._freeze(_moved(source, target, form, padding), source[3], *form)
+    made: E = target._freeze(_move_rows(source, target, form, padding), source[3], *form)
     return made
 
 
 def _moved_of(x: Readable, target: Any, form: tuple[Any, ...], fill: int) -> Array:
     source = x._read()
-    return _moved(source, target, form, source[0].item(fill, source[4].dtype, source[5]) if fill else ())
+    return _move_rows(source, target, form, source[0].item(fill, source[4].dtype, source[5]) if fill else ())
 
 
-def _moved(source: tuple[Any, ...], target: Any, form: tuple[Any, ...], padding: Any) -> Array:
+def _move_rows(source: tuple[Any, ...], target: Any, form: tuple[Any, ...], padding: Any) -> Array:
     """The data of the encoding `target`; `padding` is the bytes of an item, () for zeros."""
     library, data, at, structure, sample, item, begins = source
     zeros = type(padding) is tuple
@@ -213,12 +213,12 @@ def cut(source: Source, longest: int) -> Source:
     old, at = source.structure, source.at
     structure = Structure.of_lengths(np.minimum(old.lengths, longest))
     if at.stride < 0:
-        starts = frozen(at.starts[: old.n].copy())
+        starts = freeze(at.starts[: old.n].copy())
     else:
         starts = np.arange(old.n) * at.stride
         if at.left:
             starts += at.stride - old.lengths
-        frozen(starts)
+        freeze(starts)
     return source.restrict(structure, starts)
 
 
@@ -231,4 +231,4 @@ def mask_beside(library: Library, like: Array, structure: Structure, width: int,
     return out
 
 
-_NO_ITEM = frozen(np.empty(0, np.uint8))
+_NO_ITEM = freeze(np.empty(0, np.uint8))

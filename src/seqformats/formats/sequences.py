@@ -35,7 +35,7 @@ class Sequences(Sequence[Data]):
         self._n = n
         self._pieces: Pieces | None = x if x._in_pieces else None  # the same, with each sequence in one piece
 
-    def _looked(self) -> Any:
+    def _get_pieces(self) -> Any:
         """Give what the arrays are views of, after a look at whether it is still what was validated."""
         if self._pieces is None:
             self._pieces = registry.service("converters").in_pieces(self._x)
@@ -53,13 +53,13 @@ class Sequences(Sequence[Data]):
         if isinstance(index, slice):
             where = places(index, self._n)
             some = range(where.start, where.stop) if isinstance(where, slice) else where.tolist()
-            piece = self._looked()._piece
+            piece = self._get_pieces()._piece
             return tuple([piece(i) for i in some])
         i = place(index, self._n)
-        return self._looked()._piece(i)
+        return self._get_pieces()._piece(i)
 
     def __iter__(self) -> Iterator[Data]:
-        return iter(self._looked()._all_pieces())
+        return iter(self._get_pieces()._all_pieces())
 
     def __repr__(self) -> str:
         return f"the sequences of {self._x!r}"

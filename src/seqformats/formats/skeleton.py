@@ -39,16 +39,16 @@ class Skeleton:
         self.like = like
 
     @classmethod
-    def of(cls, x: Encoding[Any]) -> Skeleton:
+    def from_encoding(cls, x: Encoding[Any]) -> Skeleton:
         """Take the skeleton of an encoding."""
         if x._in_one_array:
             return cls(x._with_data(_Lead(tuple(x._shape[: x._lead]))))
         lengths = x._structure.lengths.tolist()
         if not lengths:
             return cls(x)
-        return cls(x._with([_Lead((length,)) for length in lengths]))
+        return cls(x._with_leaves([_Lead((length,)) for length in lengths]))
 
-    def filled(self, leaves: Sequence[Any]) -> Encoding[Any]:
+    def fill(self, leaves: Sequence[Any]) -> Encoding[Any]:
         """The encoding over such leaves.
 
         Whatever they are they are held; those that do not fit the structure are no data to anything that reads them.
@@ -62,8 +62,8 @@ class Skeleton:
         if all(_fits(leaf, lead.shape) for leaf, lead in zip(leaves, whole, strict=True)) and all(
             matches(leaf, leaves[0]) for leaf in leaves
         ):
-            return like._with(leaves)
-        held = like._with(whole)
+            return like._with_leaves(leaves)
+        held = like._with_leaves(whole)
         held._set(**({"data": leaves[0]} if like._in_one_array else {"items": tuple(leaves)}))
         return held
 
@@ -77,16 +77,16 @@ class Skeleton:
         return {"lead": lead} | {name: _plain(value) for name, value in values.items()}
 
     @classmethod
-    def loaded(cls, kind: type[Encoding[Any]], dumped: Mapping[str, Any]) -> Skeleton:
+    def load(cls, kind: type[Encoding[Any]], dumped: Mapping[str, Any]) -> Skeleton:
         """From what `dump` gives, checked by the constructor of the encoding."""
         if not kind._in_one_array:
             maker: Any = kind
-            return cls.of(maker([np.empty((length, 0)) for length in dumped["lengths"]]))
+            return cls.from_encoding(maker([np.empty((length, 0)) for length in dumped["lengths"]]))
         values = dict(dumped)
-        return cls.of(kind(np.empty((*values.pop("lead"), 0)), **values))  # type: ignore[call-arg]
+        return cls.from_encoding(kind(np.empty((*values.pop("lead"), 0)), **values))  # type: ignore[call-arg]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Skeleton.loaded, (type(self.like), self.dump())
+        return Skeleton.load, (type(self.like), self.dump())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Skeleton):

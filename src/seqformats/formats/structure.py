@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, frozen, is_array, to_host
+from ..arrays import Array, freeze, is_array, to_host
 from ..errors import KIND, LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, quote
 from ..launch.kernel import kernel
 from ..layout import Layout
-from ..limits import NO_ROOM
+from ..memory_checks import NO_ROOM
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class Structure:
     tensor: Any  # the lengths as a tensor, for graphs of PyTorch
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
-        if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
+        if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `freeze`
             lengths.setflags(False)
             lengths = lengths[:]
         if offsets.base is None or offsets.flags.writeable:
@@ -232,7 +232,7 @@ class Structure:
             place, kind = divmod(int(fault), 4)
             raise LENGTHS(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
-        structure.order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
+        structure.order = Order(freeze(sorted_lengths), freeze(indices), freeze(size_at_t), freeze(steps))
         ties = sorted_lengths[1:] == sorted_lengths[:-1]
         structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
         return structure
@@ -283,7 +283,7 @@ class Structure:
         if name == "columns":
             columns = np.empty(self.n, _INT64)
             columns[self.order.indices] = np.arange(self.n)
-            self.columns = frozen(columns)
+            self.columns = freeze(columns)
             return self.columns
         lengths, longest, n = self.lengths, self.longest, self.n
         try:
@@ -291,7 +291,7 @@ class Structure:
         except NO_ROOM:
             raise MEMORY(f"a sequence of {longest} items has too many time steps for any memory") from None
         sort_lengths.run(lengths, longest, block)
-        frozen(block)  # and so what is cut from it
+        freeze(block)  # and so what is cut from it
         steps = 2 * n + longest
         self.order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return self.order
@@ -314,7 +314,7 @@ class Structure:
             return None
         return order
 
-    def known(self) -> list[Array]:
+    def cached_arrays(self) -> list[Array]:
         """Return the arrays that kernels read, without those that have not been made yet."""
         order, own = self.known_order(), [self.flat.cum, *self.begins]
         return own if order is None else [*own, order.indices, order.steps]
@@ -354,7 +354,7 @@ class Pieces:
             self._groups = Pieces(self.whole, self.GROUP)
         return self._groups
 
-    def laid(self, at: Layout) -> Layout:
+    def find_layout(self, at: Layout) -> Layout:
         """Return the layout of the pieces for sequences in layout `at`: one after the other, or in rooms."""
         if at.stride < 0:
             return self.each.flat
@@ -363,7 +363,7 @@ class Pieces:
             n, cum = self.whole.n, self.each.offsets
             before = at.cum[:-1]
             begin = np.arange(n) * at.stride + at.left * (at.stride - np.diff(at.cum))
-            starts = frozen(np.repeat(begin - before, self.whole.lengths) + cum[:-1])
+            starts = freeze(np.repeat(begin - before, self.whole.lengths) + cum[:-1])
             self.each.begins = (starts,)
             room = self._room = at.stride, at.left, Layout(starts, cum, cum, -1, 0, 1, 0)
         return room[2]

@@ -78,7 +78,7 @@ def _take_number(x: Array, dtype: DType) -> Array:
     """Python's numbers, which are of no library, in that of what they are the gradient for."""
     source = library_of(x)
     own = next((library for library in with_autograd if library.has_dtype(dtype)), source)
-    return x if own is source else in_dtype(own.taken(x, source), dtype)
+    return x if own is source else in_dtype(own.import_array(x, source), dtype)
 
 
 def cotangent(dy: object, y: object, clean: bool = True) -> Any:

@@ -57,7 +57,7 @@ class Outer(NamedTuple):
     inner: Any  # the same rows, with the levels down to the one that was asked for
 
     @classmethod
-    def of(cls, x: object, level: int) -> Outer | None:
+    def from_batch(cls, x: object, level: int) -> Outer | None:
         """The batch down to `level`; None where that is its innermost level, so that nothing is to be changed."""
         bare = is_list(x)
         if bare and not x:
@@ -67,7 +67,7 @@ class Outer(NamedTuple):
         k = level_index(own, level)
         if k == len(own._levels) - 1:
             return None
-        return cls(bare, found, LoD._over(rows_of(own), (*own._levels[:k], structure_of(own, k))))
+        return cls(bare, found, LoD._from_levels(rows_of(own), (*own._levels[:k], structure_of(own, k))))
 
     def without_data(self) -> Outer:
         """Its structures and the ways back alone."""
@@ -221,7 +221,7 @@ def _outer(public: Callable[..., Any], level: int, given: dict[str, Any]) -> tup
     if is_array(given.get(batch)):
         batch = next((name for name in how.beside if is_batch(given.get(name))), "")
     if batch in given:
-        return batch, Outer.of(given[batch], level)
+        return batch, Outer.from_batch(given[batch], level)
     if given and whole(level, "level") not in (0, -1):
         raise LEVEL(f"there is no level {quote(level)}, since an array has one")
     return "", None
@@ -233,7 +233,7 @@ def _read(public: Callable[..., Any], batch: str, outer: Outer, level: int, give
     for name in [name for name in how.beside if name != batch]:
         one = given.get(name)
         if is_batch(one) and len(operand(one).own._levels) == len(outer.operand.own._levels):
-            beside = Outer.of(one, level)
+            beside = Outer.from_batch(one, level)
             if beside is not None:
                 found[name] = beside
     for name, of in found.items():  # lists without items have no dtype, and stay lists

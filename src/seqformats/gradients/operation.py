@@ -17,9 +17,9 @@ from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.annotations import Given, Operands
 from ..formats.bare import is_list, is_list_of_arrays
+from ..formats.call_plans import by_plan, follow
 from ..formats.leaves import autocast, calculate, cast_leaves, connect, settle, wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.planned import by_plan, follow
 from ..formats.trees import Tree, at_column, check_columns, columns_of, map_columns
 from ..launch.kernel import planning
 from .columns import tree_vjp
@@ -47,7 +47,7 @@ class Back:
         dx = self.path.enter(self.shape, dy, *self.kept)
         return self.way(dy) if dx is None else dx
 
-    def before(self, pullback: Pullback) -> Pullback:
+    def with_fast_path(self, pullback: Pullback) -> Pullback:
         """A pullback for whatever is given, for which the fast path is tried first."""
         path, shape, kept = self.path, self.shape, self.kept
 
@@ -108,11 +108,11 @@ def brought_beside(found: Operand, like: Array) -> Operand:
     device = library.device(like)
 
     def bring(leaf: Array) -> Array:
-        y = library.taken(leaf, NUMPY)
+        y = library.import_array(leaf, NUMPY)
         return y if library.device(y) == device else library.to_device(y, device)
 
     own = found.own
-    return found._replace(own=own._with([bring(leaf) for leaf in own._leaves()]))
+    return found._replace(own=own._with_leaves([bring(leaf) for leaf in own._leaves()]))
 
 
 def _is_bare(x: object, own: Encoding) -> bool:
@@ -198,7 +198,7 @@ class Call(NamedTuple, Generic[R]):
 
         found: Pullback = pullback
         if type(back) is Back and self.gradient is None and not (in_graph and self.second_order is not None):
-            found = back.before(pullback)
+            found = back.with_fast_path(pullback)
         return y if self.result is None else self.result(y), found
 
 
@@ -346,7 +346,7 @@ class Operation:
         if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()
         key = None
-        if self.planned and planning and x._planned and type(x.data) is not np.ndarray:
+        if self.planned and planning and x._can_plan and type(x.data) is not np.ndarray:
             key = self._key(x, options)
             if key is not None and (found := follow(x, key)) is not None:
                 return x._with_data(found)
@@ -389,7 +389,7 @@ class Operation:
         """The result with options that have been checked, and its pullback if it is wanted."""
         return self.rule(x, *options) if back else (self.forward(x, *options), None)
 
-    def of(self, public: F) -> F:
+    def register(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
         return with_rule(public, self.prepare) if self.has_gradient else public
 

@@ -15,7 +15,7 @@ from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, import_extra,
 from ..formats import Ragged
 from ..formats.annotations import Given
 from ..formats.structure import flag, whole
-from ..later import import_now
+from ..lazy_import import import_now
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
 from .annotations import Torch
@@ -169,12 +169,12 @@ class Collator:
             raise TOGETHER("model and decoder_start_token_id are for labels of their own: seq2seq=True")
         if self.seq2seq and (self.flatten or self.mlm is not None):
             raise TOGETHER("seq2seq=True gives labels a rectangle of their own; flatten and mlm do not go with it")
-        if not self.flatten and self._own("pad_token_id", self.pad_token_id) is None:
+        if not self.flatten and self._setting("pad_token_id", self.pad_token_id) is None:
             raise TOGETHER("nothing says what pads: give pad_token_id=, or a tokenizer that has one")
         if self.whole_word_mask and not self.mlm:
             raise TOGETHER("whole_word_mask=True is for mlm=True")
         if self.mlm:
-            if self._own("mask_token_id") is None:
+            if self._setting("mask_token_id") is None:
                 raise TOGETHER("mlm=True takes a tokenizer with a mask token; mlm=False has the ids as labels")
             mask_tokens([[]], **self._masking(0))  # checks the numbers
 
@@ -199,7 +199,7 @@ class Collator:
         kind = self.return_tensors if return_tensors is None else return_tensors
         if kind not in ("pt", "np"):
             one_of(kind, "return_tensors", ("pt", "np"))
-        main = self._own("model_input_names", default=("input_ids",))[0]
+        main = self._setting("model_input_names", default=("input_ids",))[0]
         columns = self._label(columns_of(_fields(features), main))
         if columns.get(main) is None:
             raise COLUMNS(f"there is no column {main!r}, only {quote(list(columns))}")
@@ -215,7 +215,7 @@ class Collator:
             made["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(labels=made["labels"])
         return made if self.flatten else _as_theirs(made, self.tokenizer)
 
-    def _own(self, name: str, given: Any = None, default: Any = None) -> Any:
+    def _setting(self, name: str, given: Any = None, default: Any = None) -> Any:
         """Take what is given, else what the tokenizer says now."""
         if given is not None:
             return given
@@ -223,7 +223,7 @@ class Collator:
         return default if found is None else found
 
     @property
-    def _ignored(self) -> int:
+    def _ignore_index(self) -> int:
         return -100 if self.label_pad_token_id is None else self.label_pad_token_id
 
     # --- labels ----------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Collator:
 
     def _pad(self, columns: dict[str, Any], main: str) -> dict[str, Array]:
         ids = columns[main]
-        side = self._own("padding_side", self.padding_side, "right")
+        side = self._setting("padding_side", self.padding_side, "right")
         step = self.pad_to_multiple_of or 1
         width = self._width() if self.padding == "max_length" else None
         if width is not None and ids.max_length > width:
@@ -261,8 +261,8 @@ class Collator:
             )
         form = {"side": side, "width": width, "multiple_of": step}
         fills = {
-            main: self._own("pad_token_id", self.pad_token_id),
-            "token_type_ids": self._own("pad_token_type_id", default=0),
+            main: self._setting("pad_token_id", self.pad_token_id),
+            "token_type_ids": self._setting("pad_token_type_id", default=0),
             **_FILLS,
             **self.fills,
         }
@@ -283,10 +283,10 @@ class Collator:
         if "label_ids" in batch:
             batch["labels"] = batch.pop("label_ids")
         wide = batch[main].shape[1]
-        if "attention_mask" not in batch and "attention_mask" in self._own("model_input_names", default=_FILLS):
+        if "attention_mask" not in batch and "attention_mask" in self._setting("model_input_names", default=_FILLS):
             batch["attention_mask"] = mask(ids.lengths, width=wide, side=side).astype(np.int64)
         if self.mlm is False:
-            batch["labels"] = np.where(batch[main] == fills[main], self._ignored, batch[main])
+            batch["labels"] = np.where(batch[main] == fills[main], self._ignore_index, batch[main])
         if self.decoder_start_token_id is not None and "labels" in batch:
             batch["decoder_input_ids"] = self._shift(batch["labels"])
         return batch
@@ -308,7 +308,7 @@ class Collator:
         return _rectangle(labels, self.label_pad_token_id, form)
 
     def _width(self) -> int:
-        width = self._own("model_max_length", self.max_length)
+        width = self._setting("model_max_length", self.max_length)
         if width is None or width > 1e20:  # tokenizers without a limit have a number that no text reaches
             raise TOGETHER('padding="max_length" takes max_length=; the tokenizer has none')
         return int(width)
@@ -318,7 +318,7 @@ class Collator:
         out = np.empty_like(labels)
         out[:, :1] = self.decoder_start_token_id
         out[:, 1:] = labels[:, :-1]
-        out[out == self.label_pad_token_id] = self._own("pad_token_id", self.pad_token_id)
+        out[out == self.label_pad_token_id] = self._setting("pad_token_id", self.pad_token_id)
         return out
 
     # --- one row of all tokens -------------------------------------------------------------------------------------
@@ -357,10 +357,10 @@ class Collator:
             )
         return {
             "rate": self.mlm_probability,
-            "mask_id": self._own("mask_token_id"),
+            "mask_id": self._setting("mask_token_id"),
             "vocabulary": len(self.tokenizer),
             "split": (self.mask_replace_prob, self.random_replace_prob, max(kept, 0.0)),
-            "ignore": self._ignored,
+            "ignore": self._ignore_index,
             "seed": seed,
         }
 
@@ -371,7 +371,7 @@ class Collator:
             beside[name] = from_encodings({name: values}, _FIELDS[name])
             check_beside(name, beside[name], main, ids)
         given = beside.get("special_tokens_mask")
-        special: Any = set(self._own("all_special_ids", default=())) if given is None else None
+        special: Any = set(self._setting("all_special_ids", default=())) if given is None else None
         if given is not None:
             special = given._with_data(given.data != 0)
         begins = None

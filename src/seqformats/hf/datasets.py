@@ -32,8 +32,8 @@ class ArrowMap:
                 f"arrow_map is for tables of Arrow, not {type(table).__name__}; call "
                 'dataset.with_format("arrow").map(..., batched=True), without input_columns'
             )
-        made = self.job.call(self.job.given(table), table.num_rows, *more, **options)
-        return None if made is None else self.job.beside(table, made, column_of)
+        made = self.job.call(self.job.take_columns(table), table.num_rows, *more, **options)
+        return None if made is None else self.job.add_results(table, made, column_of)
 
 
 def arrow_map(

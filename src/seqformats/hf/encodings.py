@@ -99,18 +99,18 @@ def from_encodings(
         flag(value, name)
     source, documents = _source(encodings, chunks)
     mask = source.read("attention_mask")
-    x = mask if field == "attention_mask" and mask is not None else source.needed(field)
+    x = mask if field == "attention_mask" and mask is not None else source.require(field)
     kept = None if mask is None or mask.data.all() else mask.data != 0
     if mask is not None:
         _check_lengths(mask, x, field)
     if not special:
-        added = source.needed("special_tokens_mask")
+        added = source.require("special_tokens_mask")
         _check_lengths(added, x, field)
         kept = (added.data == 0) if kept is None else kept & (added.data == 0)
     lengths = x.lengths if kept is None else _count_marks(kept, x.offsets)
     levels = [_offsets(lengths)]
     if words:
-        of_words = source.needed("word_ids")
+        of_words = source.require("word_ids")
         _check_lengths(of_words, x, field)
         starts = _word_starts(of_words, source.read("sequence_ids") if source.in_pairs else None)
         if kept is not None:
@@ -139,7 +139,7 @@ class _Encodings:
         x = LoD.from_nested(rows, np.int64, levels=1)
         return Ragged.from_offsets(x.data, x.lod[0])
 
-    needed = read
+    require = read
 
 
 class _Columns:
@@ -161,7 +161,7 @@ class _Columns:
             x = x._with_data(x.data.reshape(0, 2))
         return whole_numbers(key, x, (2,) if field == "offsets" else ())
 
-    def needed(self, field: str) -> Ragged[Array]:
+    def require(self, field: str) -> Ragged[Array]:
         x = self.read(field)
         if x is None:
             raise TOGETHER(

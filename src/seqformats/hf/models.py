@@ -11,7 +11,7 @@ from ..converters.convert import convert
 from ..errors import EMPTY, KIND, TOGETHER, UNLIKE, UNPADDED, import_extra, quote
 from ..formats import Encoding, Ragged
 from ..formats.structure import Structure, flag
-from ..later import import_now
+from ..lazy_import import import_now
 from ..operations.select import select
 from .annotations import Model, Torch
 

@@ -15,7 +15,7 @@ from ..formats import NATIVE, Chunks, Encoding, List, LoD, Pairs
 from ..formats.annotations import Operands
 from ..formats.leaves import ShapeDtype
 from ..formats.structure import Structure, same_levels
-from ..limits import remember
+from ..memory_checks import remember
 
 Key = Any  # how JAX names a leaf
 
@@ -107,7 +107,7 @@ def _without_arrays(x: Operands) -> Encoding:
     """The batch over what has only a shape and a dtype."""
     if not x._in_one_array:
         items = tuple([ShapeDtype((length, *x._shape[1:]), x._dtype) for length in x._structure.lengths.tolist()])
-        return List._of(items, x._structure, items[0] if items else x._sample())
+        return List._from_items(items, x._structure, items[0] if items else x._sample())
     made: Encoding = x._with_data(ShapeDtype(x._shape, x._dtype))
     return made
 
@@ -119,7 +119,7 @@ def _fill(static: Static, arrays: Sequence[Any]) -> Any:
     """
     like: Any = static.like
     if not like._in_one_array:
-        made: Any = List._of(tuple(arrays), like._structure, like.items[0] if like.items else like._sample())
+        made: Any = List._from_items(tuple(arrays), like._structure, like.items[0] if like.items else like._sample())
     else:
         data = arrays[0]
         made = like._with_data(like.data)

@@ -23,7 +23,7 @@ def cpu(x: Array, out: Integers, at: Layout, least: int, width: int, lo: int, hi
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             where = -1
             for t in range(length):
-                if t == 0 or p.beyond(x[p.item_at(columns, t)], x[p.item_at(columns, where)], least):
+                if t == 0 or p.is_better(x[p.item_at(columns, t)], x[p.item_at(columns, where)], least):
                     where = t
             out[i * width + k] = where
 
@@ -31,7 +31,7 @@ def cpu(x: Array, out: Integers, at: Layout, least: int, width: int, lo: int, hi
 @p.shared
 def first_of_two(a: Any, i: int, b: Any, j: int, least: int) -> Any:
     """The better one of two items, of equal ones the first, and its place."""
-    if p.beyond(b, a, least):
+    if p.is_better(b, a, least):
         return b, j
     return a, i
 
@@ -101,7 +101,7 @@ def cuda(
         if gpu.threadIdx.y < half and columns.length != 0 and k < width:
             other = slot + half * gpu.blockDim.x
             a, b = values[slot], values[other]
-            if p.beyond(b, a, least) or (places[other] < places[slot] and not p.beyond(a, b, least)):
+            if p.is_better(b, a, least) or (places[other] < places[slot] and not p.is_better(a, b, least)):
                 values[slot] = b
                 places[slot] = places[other]
         gpu.syncthreads()

@@ -130,7 +130,7 @@ class Rows(NamedTuple):
 
 
 @p.shared
-def weighted(x: Array, marks: Array, ranks: Array, weights: Array, row: int, t: int, place: int, back: int) -> Any:
+def weigh_item(x: Array, marks: Array, ranks: Array, weights: Array, row: int, t: int, place: int, back: int) -> Any:
     """Return whether an item counts, its rank as weights have it, and what it adds to the state."""
     counts, rank = True, t + 1
     if marks.size != 0:
@@ -158,7 +158,7 @@ def map_of(
     for step in range(rows.rows):
         t = rows.t + step * rows.by
         row = rows.first + p.along(at, t)
-        counts, _, item = weighted(x, marks, ranks, weights, row, t, row * width + rows.k, back)
+        counts, _, item = weigh_item(x, marks, ranks, weights, row, t, row * width + rows.k, back)
         if back != 0:
             alone += item
         if counts:
@@ -211,7 +211,7 @@ def cuda(
                     t = rows.t + step * by
                     row = first + p.along(at, t)
                     place = row * width + k
-                    counts, rank, item = weighted(x, marks, ranks, weights, row, t, place, back)
+                    counts, rank, item = weigh_item(x, marks, ranks, weights, row, t, place, back)
                     written = p.zero_in(weights)
                     if back != 0:
                         y += item

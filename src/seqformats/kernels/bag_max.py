@@ -15,7 +15,7 @@ from .parts import Array, Integers
 
 
 @p.shared
-def known(ids: Integers, wrong: Integers, entry: int, rows: int) -> Any:
+def check_row(ids: Integers, wrong: Integers, entry: int, rows: int) -> Any:
     """The row that an id names; 0 where there is none."""
     row = ids[entry]
     if np.uint64(row) >= np.uint64(rows):
@@ -39,10 +39,10 @@ def put_largest(
     place, column, width = at
     best, one = p.each(out, 0, count), p.unknown(1)
     if first < end:
-        best = p.load(x, known(ids, wrong, first, rows) * width + column, count, out)
+        best = p.load(x, check_row(ids, wrong, first, rows) * width + column, count, out)
         entry = first + one
         while entry < end:
-            best = p.larger(best, p.load(x, known(ids, wrong, entry, rows) * width + column, count, out))
+            best = p.larger(best, p.load(x, check_row(ids, wrong, entry, rows) * width + column, count, out))
             entry += one
     p.store(out, place, best)
 
@@ -82,7 +82,7 @@ def cpu(
             for k in range(width):
                 places[begin + k] = -1
             for entry in range(end - 1, first - 1, -1):  # backwards, so that the first one stays
-                row = known(ids, wrong, entry, rows) * width
+                row = check_row(ids, wrong, entry, rows) * width
                 for k in range(width):
                     value, best = x[row + k], out[begin + k]
                     if value == best or (value != value and best != best):
@@ -105,8 +105,8 @@ def cuda(
         for k in range(p.first_column(), width, p.columns_of_grid()):
             best, place = out.dtype.type(0), -1
             for entry in range(cum[i], cum[i + 1]):
-                value = x[known(ids, wrong, entry, rows) * width + k]
-                if place < 0 or p.beyond(value, best, 0):
+                value = x[check_row(ids, wrong, entry, rows) * width + k]
+                if place < 0 or p.is_better(value, best, 0):
                     best, place = value, entry
             out[i * width + k] = best
             if placed != 0:

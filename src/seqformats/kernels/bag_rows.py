@@ -78,7 +78,7 @@ def put_sums(given: Any, bags: Bags, plain: int, count: int) -> None:
                     entry += one
                 if entry < end:
                     p.add_block(blocks, sums, False)
-            sums = p.rounded(blocks, sums)
+            sums = p.round_sum(blocks, sums)
         if mode != 0 and length != 0:
             mass = totals[i] if weighted != 0 else length
             sums = p.each(totals, 0, count) if mass == 0 else sums / p.each(totals, mass, count)

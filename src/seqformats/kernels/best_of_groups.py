@@ -100,7 +100,7 @@ def put_groups(scores: Scores, out: Integers, limits: Limits, r: int, chunks: An
         while form == 2 and k < end:
             score = x[row + k]
             if score < math.inf:  # what is bad stays so
-                score = p.limited(score, k, r, limits)
+                score = p.apply_limits(score, k, r, limits)
             top, total = one_joined(top, total, score)
             k += lanes
         if total == 0:  # which no power beside the largest score leaves
@@ -202,7 +202,7 @@ def choose_of_row(
             t += leaders
         keys[me] = p.candidate_key(best_leader, me)
     gpu.syncthreads()
-    if me < leaders and p.ranked(keys, leaders, keys[me]) == limit - 1:
+    if me < leaders and p.count_larger(keys, leaders, keys[me]) == limit - 1:
         largest[0] = p.value_of_key(keys[me])
     gpu.syncthreads()
     bar = largest[0]
@@ -238,7 +238,7 @@ def choose_of_row(
         if found > 64 or at >= size:  # keep the best in their order
             k = me
             while k < found:
-                best[p.ranked(keys, found, keys[k])] = keys[k]
+                best[p.count_larger(keys, found, keys[k])] = keys[k]
                 k += threads
             gpu.syncthreads()
             found = min(found, limit)

@@ -45,13 +45,13 @@ def cpu(
 
 
 @p.shared
-def joined(top: Any, total: Any, value: Any, token: int, r: int, form: int, limits: Limits) -> Any:
+def add_score(top: Any, total: Any, value: Any, token: int, r: int, form: int, limits: Limits) -> Any:
     """The largest score so far, and the sum of exponentials below it, with another score; infinite where it is bad."""
     none = limits.factors.dtype.type(-math.inf)
     if value != value or value == -none:
         total = -none
     if form == 2:
-        value = p.limited(value, token, r, limits)
+        value = p.apply_limits(value, token, r, limits)
     if form != 1 and value > top:
         total = total * p.exp(top - value) + limits.factors.dtype.type(1)
         top = value
@@ -152,13 +152,13 @@ def cuda(
         while k + 3 * threads < width:  # four scores are on their way at a time
             a, b = x[row + k], x[row + k + threads]
             c, d = x[row + k + 2 * threads], x[row + k + 3 * threads]
-            top, total = joined(top, total, a, k, r, form, limits)
-            top, total = joined(top, total, b, k + threads, r, form, limits)
-            top, total = joined(top, total, c, k + 2 * threads, r, form, limits)
-            top, total = joined(top, total, d, k + 3 * threads, r, form, limits)
+            top, total = add_score(top, total, a, k, r, form, limits)
+            top, total = add_score(top, total, b, k + threads, r, form, limits)
+            top, total = add_score(top, total, c, k + 2 * threads, r, form, limits)
+            top, total = add_score(top, total, d, k + 3 * threads, r, form, limits)
             k += 4 * threads
         while k < width:
-            top, total = joined(top, total, x[row + k], k, r, form, limits)
+            top, total = add_score(top, total, x[row + k], k, r, form, limits)
             k += threads
         largest[me] = top
         sums[me] = total
@@ -194,7 +194,7 @@ def cuda(
             keys[me] = best
             floors[me] = none
             gpu.syncthreads()
-            rank = p.ranked(keys, min(threads, size), best)
+            rank = p.count_larger(keys, min(threads, size), best)
             chosen = rank < limit and best > none
             if chosen and rank == limit - 1:
                 floors[0] = best - 1

@@ -11,7 +11,7 @@ from .parts import Array, Integers, Layout
 
 
 @p.shared
-def counted(y: Array, at: Layout, classes: int, ignore: int, ignores: int, u: int) -> Any:
+def count_targets(y: Array, at: Layout, classes: int, ignore: int, ignores: int, u: int) -> Any:
     """The sequence of a unit, and its number."""
     i, first, length = p.locate(at, u)
     count = 0
@@ -38,14 +38,14 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
-        i, count = counted(y, at, classes, ignore, ignores, u)
+        i, count = count_targets(y, at, classes, ignore, ignores, u)
         out[i] = count
 
 
 def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:
     """All units, a thread each."""
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
-        i, count = counted(y, at, classes, ignore, ignores, u)
+        i, count = count_targets(y, at, classes, ignore, ignores, u)
         out[i] = count
 
 

@@ -21,7 +21,7 @@ def goes_on(left: int, parts: int, seed: int, purpose: int, i: int) -> Any:
     if left == 0:
         return False
     bits, _, _, _ = p.draw(seed, purpose, i, left)
-    return p.below(left, bits, seed, purpose, i, left) >= parts
+    return p.draw_integer(left, bits, seed, purpose, i, left) >= parts
 
 
 @p.shared

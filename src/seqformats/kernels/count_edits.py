@@ -147,7 +147,7 @@ def edits_by_eights(down: Part, along: Part, scratch: Integers, home: int, least
 @p.shared
 def parts_of(one: Part, two: Part, least: int, rows: int) -> Any:
     """Cut off what two sequences begin and end with in common: what lies down strips of so many rows, and along."""
-    t = p.trimmed(one, two, least)
+    t = p.count_equal(one, two, least)
     one = Part(one.items, one.begin + t, one.length - t)
     two = Part(two.items, two.begin + t, two.length - t)
     t = p.trimmed_behind(one, two, least)

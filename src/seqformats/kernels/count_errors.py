@@ -108,7 +108,7 @@ def by_differences(down: Part, along: Part, scratch: Integers, kept: int, least:
 def put_errors(out: Integers, i: int, n: int, one: Part, two: Part, scratch: Integers, own: Own) -> None:
     """Count the errors of a pair: what both begin and end with is hit."""
     home, least = own.home, own.least
-    t = p.trimmed(one, two, least)
+    t = p.count_equal(one, two, least)
     a = Part(one.items, one.begin + t, one.length - t)
     b = Part(two.items, two.begin + t, two.length - t)
     t += p.trimmed_behind(a, b, least)

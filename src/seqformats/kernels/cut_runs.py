@@ -10,7 +10,7 @@ from .parts import Integers
 
 
 @p.shared
-def clipped(place: int, length: int, step: int) -> int:
+def clip(place: int, length: int, step: int) -> int:
     """A bound counted from the beginning, at most one place before the items or behind them."""
     low = 0 if step > 0 else -1
     if place < 0:
@@ -37,10 +37,10 @@ def cpu(lengths: Integers, offsets: Integers, bounds: Integers, own: int, opened
         if step == 0:
             return -1 - i
         length = lengths[i]
-        start = clipped(bounds[j], length, step)
+        start = clip(bounds[j], length, step)
         if opened & 1:
             start = 0 if step > 0 else length - 1
-        stop = clipped(bounds[size + j], length, step)
+        stop = clip(bounds[size + j], length, step)
         if opened & 2:
             stop = length if step > 0 else -1
         count = p.at_least(-((start - stop) // step), 0)

@@ -107,7 +107,7 @@ def cpu(
         if total < np.inf and not unlimited:
             own = room.limited
             for k in range(width):
-                own[base + k] = p.limited(x[begin + k], k, r, limits)
+                own[base + k] = p.apply_limits(x[begin + k], k, r, limits)
             begin = base
             top, total = p.powers_of_row(own, begin, width, room.blocks, blocks, block)
         good = total < np.inf
@@ -116,7 +116,7 @@ def cpu(
         mass = np.float64(0)
         y, first, peak = own, begin, top
         if alive and filtered:
-            size, mass = p.listed(own, begin, width, (top, total), room, warp, (base, blocks, bins))
+            size, mass = p.list_tokens(own, begin, width, (top, total), room, warp, (base, blocks, bins))
         elif alive:
             if heat != 1:
                 y, first, peak = room.keys, base, np.float32(0)
@@ -154,7 +154,7 @@ def cpu(
 
 
 @p.shared
-def summed(parts: Array, value: float) -> Any:
+def sum_threads(parts: Array, value: float) -> Any:
     """The sum of the values of all threads, which all come here."""
     me = gpu.threadIdx.x
     parts[me] = value
@@ -213,11 +213,11 @@ def cuda(
             value = x[row + k]
             if value != value or value == infinite:
                 wrong = 1
-            value = p.limited(value, k, r, limits)
+            value = p.apply_limits(value, k, r, limits)
             if value > top:
                 top = value
             k += threads
-        good = summed(parts, wrong) == 0
+        good = sum_threads(parts, wrong) == 0
         parts[me] = top
         gpu.syncthreads()
         half = threads >> 1
@@ -232,9 +232,9 @@ def cuda(
         total = p.wide(x.dtype.type(0))
         k = me
         while k < width and alive:
-            total += p.wide(p.exp(p.limited(x[row + k], k, r, limits) - top))
+            total += p.wide(p.exp(p.apply_limits(x[row + k], k, r, limits) - top))
             k += threads
-        total = summed(parts, total)
+        total = sum_threads(parts, total)
         shift = p.wide(x.dtype.type(0))
         if form != 1 and alive:
             shift = p.wide(top) + p.ln(total)
@@ -258,14 +258,14 @@ def cuda(
                     moment = mass
                     k = me
                     while k < width:
-                        value = p.limited(x[row + k], k, r, limits)
+                        value = p.apply_limits(x[row + k], k, r, limits)
                         y = p.beside_best(value, top, heat)
                         weight = p.wide(weight_of(value, y, (kth, low, near), mean))
                         mass += weight
                         moment += weight * p.wide(y)
                         k += threads
-                    mass = summed(parts, mass)
-                    moment = summed(parts, moment)
+                    mass = sum_threads(parts, mass)
+                    moment = sum_threads(parts, moment)
                     target = mass * p.wide(warp.numbers[1] if stage == 1 else warp.numbers[3])
                     if stage == 2:
                         mean = moment / mass
@@ -276,7 +276,7 @@ def cuda(
                     total = p.wide(x.dtype.type(0))
                     k = me
                     while k < width:
-                        value = p.limited(x[row + k], k, r, limits)
+                        value = p.apply_limits(x[row + k], k, r, limits)
                         y = p.beside_best(value, top, heat)
                         weight = weight_of(value, y, (kth, low, near), mean)
                         key = order_of(value)
@@ -289,7 +289,7 @@ def cuda(
                         if key >= middle:
                             total += p.wide(weight)
                         k += threads
-                    if summed(parts, total) >= target:
+                    if sum_threads(parts, total) >= target:
                         least = middle
                     else:
                         most = middle - 1
@@ -303,7 +303,7 @@ def cuda(
         total = p.wide(x.dtype.type(0))
         k = me * chunk
         while k < min((me + 1) * chunk, width) and alive:
-            value = p.limited(x[row + k], k, r, limits)
+            value = p.apply_limits(x[row + k], k, r, limits)
             total += p.wide(weight_of(value, p.beside_best(value, top, heat), (kth, low, near), mean))
             k += 1
         parts[me] = total
@@ -323,18 +323,18 @@ def cuda(
                     own += 1
                 k = own * chunk
                 while k < min((own + 1) * chunk, width) and not (token >= 0 and reached > target):
-                    value = p.limited(x[row + k], k, r, limits)
+                    value = p.apply_limits(x[row + k], k, r, limits)
                     weight = weight_of(value, p.beside_best(value, top, heat), (kth, low, near), mean)
                     if weight > 0:
                         token = k
                         reached += p.wide(weight)
                     k += 1
-                score = p.wide(p.limited(x[row + token], token, r, limits)) - shift + p.wide(running[r])
+                score = p.wide(p.apply_limits(x[row + token], token, r, limits)) - shift + p.wide(running[r])
             out.tokens[d] = score
             out.tokens[draws.seeds.size + d] = token
         k = me if out.warped.size != 0 else width
         while k < width:
-            value = p.limited(x[row + k], k, r, limits)
+            value = p.apply_limits(x[row + k], k, r, limits)
             y = p.beside_best(value, top, heat)
             place = row + k
             out.warped[place] = x.dtype.type(-math.inf if good else math.nan)

@@ -20,7 +20,7 @@ def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> N
     for r in range(lo, hi):
         begin = r * width
         for k in range(0 if unlimited else width):
-            out[begin + k] = p.limited(x[begin + k], k, r, limits)
+            out[begin + k] = p.apply_limits(x[begin + k], k, r, limits)
         if unlimited:
             top, total = p.powers_of_row(x, begin, width, out, -1, 128)
         else:
@@ -45,7 +45,7 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
         k = me
         while k < width:
             place = r * width + k
-            out[place] = p.limited(x[place], k, r, limits)
+            out[place] = p.apply_limits(x[place], k, r, limits)
             top = max(top, out[place])
             k += threads
         parts[me] = top

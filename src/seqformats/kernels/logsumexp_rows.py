@@ -66,7 +66,7 @@ def logsumexp(given: Any, columns: Columns, place: int, count: int) -> None:
             total = p.each(out, 0, count)
         end = p.at_most(end + 8, length)
     if length > 64:
-        total = p.rounded(blocks, total)
+        total = p.round_sum(blocks, total)
     p.store(out, place, top + p.log(total))
 
 

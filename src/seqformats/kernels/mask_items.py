@@ -22,7 +22,7 @@ from .parts.names import gpu
 @p.shared
 def another(i: int, t: int, tokens: Integers, numbers: Integers) -> Any:
     """A random item in the place of item t of sequence i."""
-    k = p.below(numbers[5], p.draw(numbers[0], 2, i, t)[0], numbers[0], 2, i, t)
+    k = p.draw_integer(numbers[5], p.draw(numbers[0], 2, i, t)[0], numbers[0], 2, i, t)
     return tokens[k] if tokens.size != 0 else k
 
 

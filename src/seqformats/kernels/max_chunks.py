@@ -76,7 +76,7 @@ def cuda(
             found = -1
             for c in range(first[u], first[u] + counts[u]):
                 value = x[(r + shifts[c]) * width + k]
-                if found < 0 or p.beyond(value, best, 0):
+                if found < 0 or p.is_better(value, best, 0):
                     best = value
                     found = r + shifts[c]
             out[r * width + k] = best

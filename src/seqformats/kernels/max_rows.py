@@ -15,12 +15,12 @@ from .parts.names import gpu
 def largest(given: Any, columns: Columns, place: int, count: int) -> None:
     """The largest (least) items of `count` columns of a sequence to ``out[place:]``."""
     x, out, least = given
-    best, length, one = p.mirrored(p.load(x, p.item_at(columns, 0), count, x), least), columns.length, p.unknown(1)
+    best, length, one = p.flip_order(p.load(x, p.item_at(columns, 0), count, x), least), columns.length, p.unknown(1)
     t = one
     while t < length:
-        best = p.larger(best, p.mirrored(p.load(x, p.item_at(columns, t), count, x), least))
+        best = p.larger(best, p.flip_order(p.load(x, p.item_at(columns, t), count, x), least))
         t += one
-    p.store(out, place, p.mirrored(best, least))
+    p.store(out, place, p.flip_order(best, least))
 
 
 @p.shared
@@ -42,9 +42,9 @@ def largest_by_rows(given: Any, columns: Columns, place: int, turn: bool) -> int
         k = 0
         while k < even:
             best = p.larger(
-                p.mirrored(p.load(out, place + k, 16, x), least), p.mirrored(p.load(x, a + k, 16, x), least)
+                p.flip_order(p.load(out, place + k, 16, x), least), p.flip_order(p.load(x, a + k, 16, x), least)
             )
-            p.store(out, place + k, p.mirrored(best, least))
+            p.store(out, place + k, p.flip_order(best, least))
             k += some
         t += 1
     while t < length:
@@ -55,12 +55,12 @@ def largest_by_rows(given: Any, columns: Columns, place: int, turn: bool) -> int
         k = 0
         while k < even:
             best = p.larger(
-                p.mirrored(p.load(out, place + k, 16, x), least), p.mirrored(p.load(x, a + k, 16, x), least)
+                p.flip_order(p.load(out, place + k, 16, x), least), p.flip_order(p.load(x, a + k, 16, x), least)
             )
-            best = p.larger(best, p.mirrored(p.load(x, b + k, 16, x), least))
-            best = p.larger(best, p.mirrored(p.load(x, c + k, 16, x), least))
-            best = p.larger(best, p.mirrored(p.load(x, d + k, 16, x), least))
-            p.store(out, place + k, p.mirrored(best, least))
+            best = p.larger(best, p.flip_order(p.load(x, b + k, 16, x), least))
+            best = p.larger(best, p.flip_order(p.load(x, c + k, 16, x), least))
+            best = p.larger(best, p.flip_order(p.load(x, d + k, 16, x), least))
+            p.store(out, place + k, p.flip_order(best, least))
             k += some
         t += 4
     return even
@@ -72,12 +72,12 @@ def largest_of_numbers(given: Any, columns: Columns, place: int) -> None:
     x, out, least = given
     begin, last = columns.begin, columns.length - 16
     t, some = 16, p.unknown(32)
-    best, other = p.mirrored(p.load(x, begin, 16, x), least), p.mirrored(p.load(x, begin + last, 16, x), least)
+    best, other = p.flip_order(p.load(x, begin, 16, x), least), p.flip_order(p.load(x, begin + last, 16, x), least)
     while t < last:
-        best = p.larger(best, p.mirrored(p.load(x, begin + t, 16, x), least))
-        other = p.larger(other, p.mirrored(p.load(x, begin + p.at_most(t + 16, last), 16, x), least))
+        best = p.larger(best, p.flip_order(p.load(x, begin + t, 16, x), least))
+        other = p.larger(other, p.flip_order(p.load(x, begin + p.at_most(t + 16, last), 16, x), least))
         t += some
-    p.store(out, place, p.mirrored(p.largest_lane(p.larger(best, other)), least))
+    p.store(out, place, p.flip_order(p.largest_lane(p.larger(best, other)), least))
 
 
 @p.compiled
@@ -156,7 +156,7 @@ def cuda(
     gpu.syncthreads()
     half = gpu.blockDim.y >> 1
     while half > 0:
-        if gpu.threadIdx.y < half and p.beyond(values[slot + half * gpu.blockDim.x], values[slot], least):
+        if gpu.threadIdx.y < half and p.is_better(values[slot + half * gpu.blockDim.x], values[slot], least):
             values[slot] = values[slot + half * gpu.blockDim.x]
         gpu.syncthreads()
         half >>= 1

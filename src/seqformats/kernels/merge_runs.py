@@ -28,7 +28,7 @@ def cpu(
             begin = cum[i] * width + k
             for t in range(length):
                 s = begin + t * width
-                d = begin + p.merged(keys, begin, length, t, few, width) * width
+                d = begin + p.find_merged_row(keys, begin, length, t, few, width) * width
                 to_keys[d] = keys[s]
                 to_ids[d] = ids[s]
 
@@ -42,7 +42,7 @@ def cuda(keys: Array, ids: Array, to_keys: Array, to_ids: Array, cum: Integers, 
         for row in range(r, p.at_most(r + 4, rows)):
             i = p.run_on(cum, i, row)
             begin = cum[i] * width + k
-            d = begin + p.merged(keys, begin, cum[i + 1] - cum[i], row - cum[i], few, width) * width
+            d = begin + p.find_merged_row(keys, begin, cum[i + 1] - cum[i], row - cum[i], few, width) * width
             to_keys[d] = keys[row * width + k]
             to_ids[d] = ids[row * width + k]
 

@@ -43,11 +43,11 @@ def merge(
             at = end
             if end == begin + most * width:
                 at -= width
-                if not p.beyond(value, tops[at], 0):
+                if not p.is_better(value, tops[at], 0):
                     break  # nor is anything after it
             else:
                 end += width
-            while at > begin and p.beyond(value, tops[at - width], 0):
+            while at > begin and p.is_better(value, tops[at - width], 0):
                 tops[at] = tops[at - width]
                 where[at] = where[at - width]
                 at -= width

@@ -21,7 +21,7 @@ from .parts.names import gpu
 
 
 @p.shared
-def ordered(at: Layout, to: Layout, u: int) -> Any:
+def find_rows(at: Layout, to: Layout, u: int) -> Any:
     """Find the row where the results of a unit of `at` begin, and how many there are."""
     i, _, _ = p.locate(at, u)
     _, begin, most = p.locate(to, i if to.step == 1 else u)
@@ -119,7 +119,7 @@ def cpu(
     at, to = p.pointer(at), p.pointer(to)
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
-        target, most = ordered(at, to, u)
+        target, most = find_rows(at, to, u)
         for k in range(width if most != 0 else 0):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             begin = sort(rows, ranks, own, columns, at.cum[i] * width, behind, most, (bits, least, order))
@@ -147,7 +147,7 @@ def cuda(
     total = at.cum[at.cum.size - 1] * width
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
-        goal, most = ordered(at, to, u)
+        goal, most = find_rows(at, to, u)
         begin = at.cum[i] * width
         for column in range(p.first_of_block(), width, p.columns_of_grid()):
             k = column + gpu.threadIdx.x
@@ -161,7 +161,7 @@ def cuda(
             while few < length:
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    d = p.merged(keys, source, length, t, few, width)
+                    d = p.find_merged_row(keys, source, length, t, few, width)
                     keys[target + d * width] = keys[source + t * width]
                     ids[target + d * width] = ids[source + t * width]
                     t += gpu.blockDim.y
@@ -180,7 +180,7 @@ def cuda(
 
 
 @p.shared
-def before(key: int, t: int, other: int, s: int) -> int:
+def precedes(key: int, t: int, other: int, s: int) -> int:
     """1 where item s, with the key `other`, comes before item t with this key, else 0."""
     return 1 if other < key or (other == key and s < t) else 0
 
@@ -200,7 +200,7 @@ def short(
     bits, least, order, wanted = how
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)
-        goal, most = ordered(at, to, u)
+        goal, most = find_rows(at, to, u)
         for k in range(p.first_column(), width, p.columns_of_grid()):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for t in range(0, length, 4):
@@ -210,10 +210,10 @@ def short(
                 spot = q = r = s = 0
                 for v in range(length):
                     other = p.key_of(x[p.item_at(columns, v)], bits, least, order)
-                    spot += before(e, t, other, v)
-                    q += before(f, t + 1, other, v)
-                    r += before(g, t + 2, other, v)
-                    s += before(h, t + 3, other, v)
+                    spot += precedes(e, t, other, v)
+                    q += precedes(f, t + 1, other, v)
+                    r += precedes(g, t + 2, other, v)
+                    s += precedes(h, t + 3, other, v)
                 if spot < most:
                     p.put_ordered(values, out, (goal + p.along(to, spot)) * width + k, a, t, wanted)
                 if t + 1 < length and q < most:

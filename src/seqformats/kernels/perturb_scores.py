@@ -16,7 +16,7 @@ from .parts.names import gpu
 
 
 @p.shared
-def mixed(x: int) -> int:
+def hash_bits(x: int) -> int:
     """A hash of 32 bits, in an integer of 64: xor-shifts and multiplications (C. Wellons, hash-prospector)."""
     x ^= x >> 15
     x = (x * 0x2C1B3C6D) & 0xFFFFFFFF
@@ -28,14 +28,14 @@ def mixed(x: int) -> int:
 @p.shared
 def noisy(x: float, running: float, key: int, token: int) -> Any:
     """The log-probability of a candidate with Gumbel noise that depends on its tokens alone."""
-    bits = mixed(mixed(key) ^ (token + 1))
+    bits = hash_bits(hash_bits(key) ^ (token + 1))
     u = (np.float32(bits) + np.float32(0.5)) * np.float32(2.0**-32)  # fine near 0, where the noise is large
     u = min(u, np.float32(0.9999999))
     return (running + x) - np.float32(math.log(-np.float32(math.log1p(-u))))
 
 
 @p.shared
-def shifted(g: float, top: float, limit: float) -> Any:
+def shift_noise(g: float, top: float, limit: float) -> Any:
     """A noisy value of a row whose largest is `top`, on condition that the largest were `limit`."""
     if not g < top:
         return limit
@@ -59,7 +59,7 @@ def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers
                 top = max(top, out[place])
         for place in range(r * width, (r + 1) * width):
             if out[place] > none:
-                out[place] = shifted(out[place], top, perturbed[r])
+                out[place] = shift_noise(out[place], top, perturbed[r])
 
 
 def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int) -> None:
@@ -81,7 +81,7 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integer
         for token in range(me, width, gpu.blockDim.x):
             place = r * width + token
             if out[place] > none:
-                out[place] = shifted(out[place], parts[0], perturbed[r])
+                out[place] = shift_noise(out[place], parts[0], perturbed[r])
         gpu.syncthreads()
 
 

@@ -23,15 +23,15 @@ def spread(given: Any, columns: Columns, place: int, count: int) -> None:
     while t < length:
         d = p.item_at(columns, t)
         p.store(out, d, before)
-        before = before * p.conjugated(p.load(y, d, count, out))
+        before = before * p.conjugate(p.load(y, d, count, out))
         t += one
     t = length - 1
-    after = p.conjugated(p.load(y, p.item_at(columns, t), count, out))
+    after = p.conjugate(p.load(y, p.item_at(columns, t), count, out))
     while t > 0:
         t -= one
         d = p.item_at(columns, t)
         p.store(out, d, p.load(out, d, count, out) * after)
-        after = after * p.conjugated(p.load(y, d, count, out))
+        after = after * p.conjugate(p.load(y, d, count, out))
 
 
 @p.compiled

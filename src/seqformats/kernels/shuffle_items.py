@@ -15,7 +15,7 @@ def arrange(out: Array, begin: int, length: int, seed: int, i: int) -> None:
     for t in range(length):
         if t & 3 == 0:
             four = p.draw(seed, 5, i, t >> 2)
-        k = p.below(t + 1, p.one_of(four, t & 3), seed, 6, i, t)
+        k = p.draw_integer(t + 1, p.one_of(four, t & 3), seed, 6, i, t)
         out[begin + t] = out[begin + k]
         out[begin + k] = t
 

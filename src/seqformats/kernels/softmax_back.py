@@ -60,7 +60,7 @@ def back(given: Any, columns: Columns, _: int, count: int) -> None:
             total = p.each(out, 0, count)
         end = p.at_most(end + 8, length)
     if length > 64:
-        total = p.rounded(blocks, total)
+        total = p.round_sum(blocks, total)
     t = 0
     while t < length:
         d = p.item_at(columns, t)

@@ -47,7 +47,7 @@ def softmax(given: Any, columns: Columns, _: int, count: int) -> None:
             total = p.each(out, 0, count)
         end = p.at_most(end + 8, length)
     if length > 64:
-        total = p.rounded(blocks, total)
+        total = p.round_sum(blocks, total)
     shift = p.log(total) if log else total
     t = 0
     while t < length:

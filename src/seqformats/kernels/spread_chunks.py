@@ -12,7 +12,7 @@ from .parts.names import gpu
 
 
 @p.by_columns()
-def divided(given: Any, columns: Columns, place: int, count: int) -> None:
+def divide(given: Any, columns: Columns, place: int, count: int) -> None:
     """`count` numbers of ``x[place:]`` by `divisor` to where these columns begin."""
     x, out, divisor = given
     p.store(out, columns.begin, p.load(x, place, count, x) / p.each(x, divisor, count))
@@ -36,7 +36,7 @@ def cpu(
         place, size, divisor = cum[u] * width, (cum[u + 1] - cum[u]) * width, float(counts[u])
         for c in range(first[u], first[u] + counts[u]):
             columns = Columns(place + shifts[c] * width, 1, width, steps, 1)
-            divided((rows, chunks, divisor), columns, place, 0, size)
+            divide((rows, chunks, divisor), columns, place, 0, size)
 
 
 def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers, shifts: Integers, width: int) -> None:

@@ -44,7 +44,7 @@ def spread(given: Any, columns: Columns, place: int, count: int) -> None:
             total = p.each(out, 0, count)
         end = p.at_most(end + 8, length)
     if length > 64:
-        total = p.rounded(blocks, total)
+        total = p.round_sum(blocks, total)
     row = p.choose(nothing, zero, p.load(x, place, count, out) / total)
     t = 0
     while t < length:

@@ -15,7 +15,7 @@ from .parts import Array, Columns, Constants, Integers, Layout
 
 @p.shared
 def precedes(value: Any, best: Any) -> Any:
-    """`beyond` without branches, which the threads of a warp would take one after the other."""
+    """`is_better` without branches, which the threads of a warp would take one after the other."""
     return (not value <= best) & (best == best)
 
 
@@ -27,7 +27,7 @@ def push(tops: Array, places: Integers, begin: int, end: int, width: int, value:
     """
     needed = places.size > 0
     a = end
-    while a > begin and (first or p.beyond(value, tops[a - width], 0)):
+    while a > begin and (first or p.is_better(value, tops[a - width], 0)):
         tops[a] = tops[a - width]
         if needed:
             places[a] = places[a - width]
@@ -171,7 +171,7 @@ def mean(tops: Array, out: Array, blocks: Array, columns: Columns, top: int, pla
         total = p.each(out, 0.0, count)
         end = p.at_most(end + 8, found)
     if found > 8:
-        total = p.rounded(blocks, total)
+        total = p.round_sum(blocks, total)
     p.store(out, place, total / p.each(out, float(k), count))
 
 

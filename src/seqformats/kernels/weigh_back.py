@@ -13,7 +13,7 @@ from .parts.names import gpu
 
 
 @p.shared
-def divided(slope: float, totals: Array, place: int, mode: int) -> Any:
+def divide(slope: float, totals: Array, place: int, mode: int) -> Any:
     """The gradient of a sum, of which that of a mean is this part."""
     if mode == 0:
         return slope
@@ -48,7 +48,7 @@ def cpu(
             sums = 0.0
             for k in range(width):
                 place = r * row + k * own
-                slope = divided(dy[k], totals, i * row + k * own, mode)
+                slope = divide(dy[k], totals, i * row + k * own, mode)
                 dx[k] = slope * weights[place]
                 part = slope * (items[k] - means[k] if mode else items[k])
                 if own:
@@ -77,7 +77,7 @@ def cuda(
         i, t, d = p.find(at, r)
         place = at.cum[i] + t
         for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):
-            slope = divided(x[i * width + k], totals, i * width + k if own else i, mode)
+            slope = divide(x[i * width + k], totals, i * width + k if own else i, mode)
             out[d * width + k] = slope * weights[place * width + k if own else place]
             if own:
                 item = y[d * width + k]
@@ -90,7 +90,7 @@ def cuda(
                 item = y[d * width + j]
                 if mode:
                     item -= values[i * width + j]
-                sums += p.wide(divided(x[i * width + j], totals, i, mode) * item)
+                sums += p.wide(divide(x[i * width + j], totals, i, mode) * item)
             slopes[place] = sums
 
 

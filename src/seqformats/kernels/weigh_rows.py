@@ -16,7 +16,7 @@ from .parts.names import gpu
 
 
 @p.in_lanes
-def weighed(x: Array, weights: Array, out: Array, columns: Columns, t: int, place: int, own: int, count: int) -> Any:
+def weigh_row(x: Array, weights: Array, out: Array, columns: Columns, t: int, place: int, own: int, count: int) -> Any:
     """Some columns of row t, times their weights; `place` is where the weights of the sequence begin."""
     if own != 0:
         factor = p.load(weights, place + t * columns.width, count, out)
@@ -33,20 +33,20 @@ def weigh(given: Any, columns: Columns, place: int, count: int) -> None:
     sums, length, one = p.each(out, 0, count), columns.length, p.unknown(1)
     t = 0
     while length >= 8 and t + 4 <= length:
-        part = weighed(x, weights, out, columns, t, begin, own, count)
-        part += weighed(x, weights, out, columns, t + 1, begin, own, count)
-        part += weighed(x, weights, out, columns, t + 2, begin, own, count)
-        part += weighed(x, weights, out, columns, t + 3, begin, own, count)
+        part = weigh_row(x, weights, out, columns, t, begin, own, count)
+        part += weigh_row(x, weights, out, columns, t + 1, begin, own, count)
+        part += weigh_row(x, weights, out, columns, t + 2, begin, own, count)
+        part += weigh_row(x, weights, out, columns, t + 3, begin, own, count)
         sums += part
         t += 4
         if t & 31 == 0:
             p.add_block(blocks, sums, t == 32)
             sums = p.each(out, 0, count)
     while t < length:
-        sums += weighed(x, weights, out, columns, t, begin, own, count)
+        sums += weigh_row(x, weights, out, columns, t, begin, own, count)
         t += one
     if length >= 32:
-        sums = p.rounded(blocks, sums)
+        sums = p.round_sum(blocks, sums)
     p.store(out, place, sums)
 
 

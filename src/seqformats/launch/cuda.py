@@ -5,7 +5,7 @@ Importing it loads neither Numba nor a driver.  What Numba's simulator cannot se
 - a barrier that some threads of a block never reach: loops around one go by what is the same for the whole block, and
   ``compute-sanitizer --tool synccheck`` counts, where there is a GPU;
 - an address that does not suit a machine word, which ends the process on a GPU: `_word` looks at every address and at
-  the size of a row, `Library.aligned` at what is calculated with, and in the simulator every array is looked at;
+  the size of a row, `Library.align` at what is calculated with, and in the simulator every array is looked at;
 - shared memory that still has what another block has left there: in the simulator it is new for each block, so a kernel
   writes what it reads, ``--tool initcheck`` looks;
 - what another block has written, which is there without a fence where blocks run one after the other: no kernel but
@@ -31,14 +31,14 @@ import numpy as np
 from ..arrays import Array, Library
 from ..arrays.library import watch
 from ..errors import DEVICE, DeviceError
-from ..later import import_now
 from ..layout import SHORT, Constants, Layout
+from ..lazy_import import import_now
 from ..native import cubins
 from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, fours_fill, geometry
 from .kernel import Kernel, Numbers, Sequences, Work
-from .plans import planned as planned  # one of a launcher's functions
+from .plans import run_planned as run_planned  # one of a launcher's functions
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -82,7 +82,7 @@ def start(
 
     See `Kernel.start` and `Kernel.start_named`.
     """
-    traits = kernel.traits or kernel.known()
+    traits = kernel.traits or kernel.get_traits()
     if work.units == 0 or size == 0 or (traits.does == "moves" and work.rows == 0):
         return
     out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
@@ -95,7 +95,7 @@ def start(
     if found.current() == index:
         _start(found, Place(found, library, out, index), kernel, given, size, work, structure)
     else:
-        with found.on(index):
+        with found.use_device(index):
             _start(found, Place(found, library, out, index), kernel, given, size, work, structure)
 
 
@@ -110,7 +110,7 @@ def _start(
 ) -> None:
     """Start a kernel where a context of the device is current; `given` are inputs, outputs and arguments."""
     inputs, outputs, args = given
-    traits = kernel.known()
+    traits = kernel.get_traits()
     moves = traits.does == "moves"
     call = _Call(place, structure, traits.complexes)
     house = not kernel.functions  # those of a user are written for plain items, and any sequence
@@ -136,18 +136,18 @@ def _start(
         code = _prepare(kernel, driver, place.index, signature, len(words), short)
         kernel.on_gpus[key] = code
     if watch.recorder is not None:
-        watch.recorder.started(place, code, (grid, block, words), call)
+        watch.recorder.record_start(place, code, (grid, block, words), call)
     code.start(grid, block, place.stream, words)
-    place.started(kernel.name)
+    place.await_kernel(kernel.name)
 
 
 def _prepare(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int, short: bool) -> Any:
     """The code of a kernel for arguments of these types, which a device has loaded."""
-    function: Callable[[], Any] = (lambda: kernel.load().short) if short else functools.partial(kernel.on, "cuda")
+    function: Callable[[], Any] = (lambda: kernel.load().short) if short else functools.partial(kernel.function, "cuda")
     if driver is None:
         return _Simulated(function(), signature)
     if kernel.functions:  # those of a user, who may have none for CUDA
-        kernel.on("cuda")
+        kernel.function("cuda")
     house = "cuda" not in kernel.functions
     name = f"{kernel.name}.short" if short else kernel.name
     for image in cubins.images_of(name, function, signature, driver.capability(index), house):
@@ -198,7 +198,7 @@ class _Call:
         self.most = 0
         self._place, self._complexes = place, complexes
         self._structure = structure
-        self._resident = None if structure is None else Resident.of(structure, place)
+        self._resident = None if structure is None else Resident.get(structure, place)
         self._host: dict[int, tuple[int, ...]] = {}
         self._sent_now: list[Sent] = []  # which is kept until the kernel is started, as the arrays are
         self.arrays: list[tuple[int, Array]] = []
@@ -306,10 +306,10 @@ class _Call:
         resident = self._resident
         for x in args:
             if type(x) is Layout:
-                if resident is None or resident.found(x) is None:
+                if resident is None or resident.find_words(x) is None:
                     unknown += x[:3]
             elif type(x) is np.ndarray:
-                if x.size and (resident is None or resident.found(x) is None):
+                if x.size and (resident is None or resident.find_words(x) is None):
                     unknown.append(x)
             elif isinstance(x, tuple) and type(x) is not Constants and id(x) not in _of_nothing:
                 self._find(x, unknown)
@@ -328,7 +328,7 @@ class _Call:
                 self._add_all(x, written)
         elif type(x) is np.ndarray:
             self.codes.append("u1" if x.dtype.kind == "b" else x.dtype.str[1:])
-            self.words += self._sent(x)
+            self.words += self._send(x)
         elif isinstance(x, np.integer):
             self.words.append(int(x))
         elif type(x) is float:
@@ -365,7 +365,7 @@ class _Call:
         if swapped:
             x = library.astype(x, x.dtype.newbyteorder("="))
         if not written:
-            x = library.aligned(x)
+            x = library.align(x)
         self.arrays.append((len(self.words) + _ADDRESS, x))
         self.codes.append(code)
         self._add_words(library.address(x), math.prod(x.shape) * parts, itemsize)
@@ -378,24 +378,24 @@ class _Call:
 
     def _layout(self, at: Layout) -> tuple[int, ...]:
         resident = self._resident
-        words = None if resident is None else resident.found(at)
+        words = None if resident is None else resident.find_words(at)
         if words is None:
             arrays = {id(x): x for x in at[:3]}
-            found = {name: self._sent(x) for name, x in arrays.items()}
+            found = {name: self._send(x) for name, x in arrays.items()}
             words = *found[id(at[0])], *found[id(at[1])], *found[id(at[2])], *map(int, at[3:])
-            if resident is not None and all(resident.found(x) for x in arrays.values() if x.size):
+            if resident is not None and all(resident.find_words(x) for x in arrays.values() if x.size):
                 resident.remember(at, words)
         self.most = max(self.most, words[_SIZE])
         return words
 
-    def _sent(self, x: Array) -> tuple[int, ...]:
+    def _send(self, x: Array) -> tuple[int, ...]:
         """Return the words of the copy on the device of an array of the host."""
         if not x.size:
             return words_of(0, 0, x.itemsize)
         self.most = max(self.most, x.size)
         found = self._host.get(id(x))
         if found is None and self._resident is not None:
-            found = self._resident.found(x)
+            found = self._resident.find_words(x)
         return found or self._resent(x)
 
     def begin_of_table(self) -> int:
@@ -447,13 +447,13 @@ def _bytes(library: Library, x: Array) -> int:
     return library.itemsize(x.dtype) * math.prod(x.shape)
 
 
-def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
+def send_numbers(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
     """Return the copy of `x`, one of these arrays of the host, on the device of `like`; all are copied together."""
     dtype = library.dtype(x.dtype.name)
     if not x.size:
         return library.empty(x.shape, dtype, like)
     with _enter_place(library, like) as place:
-        resident = Resident.of(numbers, place)
+        resident = Resident.get(numbers, place)
         if place.captured and resident.missing(numbers):  # the graph takes along what it needs
             buffer, begin = place.bring(packed_of([x])[1], "an array of the host"), 0
         else:
@@ -466,7 +466,7 @@ def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
 def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
     """Copy the arrays of a structure that are known to the device of `like`, and keep them there."""
     with _enter_place(library, like) as place:
-        resident = Resident.of(structure, place)
+        resident = Resident.get(structure, place)
         if place.captured and resident.missing(structure):
             raise DEVICE(
                 f"while a graph is captured the structure of a batch cannot go to {library.device(like)} to stay; call "
@@ -481,10 +481,10 @@ def lend(library: Library, structure: Sequences, host: Array, there: Array) -> N
         address = library.address(there)
         event = None
         if place.driver is not None and not place.captured:
-            event = Event.after(place.driver, place.index, place.stream)
+            event = Event.record(place.driver, place.index, place.stream)
         lent = Sent(there, address, event, place.stream)
         begin = begins_at(host)
-        Resident.of(structure, place).keep({begin: host}, lent, {begin: address})
+        Resident.get(structure, place).keep({begin: host}, lent, {begin: address})
 
 
 @contextlib.contextmanager
@@ -495,5 +495,5 @@ def _enter_place(library: Library, like: Array) -> Iterator[Place]:
         yield Place(None, library, like, index)
         return
     found = driver()
-    with found.on(index):
+    with found.use_device(index):
         yield Place(found, library, like, index)

@@ -94,7 +94,7 @@ class Driver:
             raise DEVICE(f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later") from None
         self._contexts: dict[int, int] = {}
         self.writers: dict[int, Code | None] = {}
-        """By device, the kernel of `written.write`."""
+        """By device, the kernel of `parameters.write`."""
         self.check(self.Init(0), "the driver")
 
     def __getattr__(self, name: str) -> Any:
@@ -153,7 +153,7 @@ class Driver:
         return -1 if self.CtxGetDevice(room.place) else room.number.value
 
     @contextlib.contextmanager
-    def on(self, index: int) -> Iterator[None]:
+    def use_device(self, index: int) -> Iterator[None]:
         """Make a context of this device current, where none is."""
         if self.current() == index:
             yield
@@ -218,7 +218,7 @@ class Code:
         if result:
             raise self.error(result, grid, block)
 
-    def bound(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> Callable[..., int]:
+    def prepare_launch(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> Callable[..., int]:
         """The launch with this grid and block, which takes the stream, the parameters and None."""
         return functools.partial(self._launch, self._kernel, *grid, *block, 0)
 
@@ -243,7 +243,7 @@ class Event(NamedTuple):
     spare: list[int]  # those of the device that nobody uses; held here, since at the end of a process modules are empty
 
     @classmethod
-    def after(cls, driver: Driver, index: int, stream: int) -> Event:
+    def record(cls, driver: Driver, index: int, stream: int) -> Event:
         """Record what has been put into a stream so far; a context of the device is current."""
         spare = _spare.setdefault(index, [])
         try:
@@ -255,7 +255,7 @@ class Event(NamedTuple):
         driver.check(driver.EventRecord(handle, stream), "an event")
         return cls(driver, handle, spare)
 
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Tell whether all of it has been done."""
         result = self.driver.EventQuery(self.handle)
         if result not in (0, _NOT_READY):

@@ -65,7 +65,7 @@ def _spread(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
     rows = _value(x).reshape(s.n, width)
-    _write(out, s.laid(s.spread(rows / _scale(s, mode, rows.real.dtype) if mode else rows), out))
+    _write(out, s.lay_out(s.spread(rows / _scale(s, mode, rows.real.dtype) if mode else rows), out))
 
 
 @_register_formulas("max_rows")
@@ -73,7 +73,7 @@ def _max(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
     (x,), (out,), (at, least) = inputs, outputs, args
     s = Sequences(library, at)
     items = s.items(_value(x), width)
-    _write(out, s.at(items, _first_last(s, s.keys(items, least))))
+    _write(out, s.take(items, _first_last(s, s.keys(items, least))))
 
 
 def _first_last(s: Sequences, keys: Value) -> Value:
@@ -119,7 +119,7 @@ def _softmax(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     beside = items - s.spread(s.largest(items))
     powers = numpy.exp(beside)
     total = s.spread(s.total(powers))
-    _write(out, s.laid(beside - numpy.log(total) if log else powers / total, out))
+    _write(out, s.lay_out(beside - numpy.log(total) if log else powers / total, out))
 
 
 @_register_formulas("cumsum_rows")
@@ -144,7 +144,7 @@ def _cumsum(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
 
         begins = numpy.broadcast_to(ends[:, None], items.shape)
         found = library.lax.associative_scan(join, (begins, items), reverse=bool(back))[1]
-    _write(out, s.laid(found, out))
+    _write(out, s.lay_out(found, out))
 
 
 @_register_formulas("var_rows")
@@ -164,7 +164,7 @@ def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
         """
         unit = _power_of_two(s, items)
         shares = items / s.spread(unit)
-        one = library.lax.stop_gradient(s.at(shares, np.zeros((s.n, width), np.int32)))
+        one = library.lax.stop_gradient(s.take(shares, np.zeros((s.n, width), np.int32)))
         away = shares - s.spread(numpy.where(numpy.isfinite(one), one, 0))
         away = away - s.spread(s.total(away) / lengths)
         rest = s.total(away) / lengths
@@ -255,7 +255,7 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
     low, share = _ranks(last * wanted.numbers, how)
     high = np.where(share == 0, low, np.minimum(low + 1, last))
     order, each = s.in_order(keys), np.arange(s.n)[:, None]
-    one, two = (s.at(items, _or_nan(s, items, order[each, rank])).astype(out.dtype) for rank in (low, high))
+    one, two = (s.take(items, _or_nan(s, items, order[each, rank])).astype(out.dtype) for rank in (low, high))
     share = share[..., None].astype(out.dtype)
     between = one * (1 - share) + two * share
     _write(out, s.slope(numpy.where((one == two) | (share == 0), one, between), between))
@@ -290,7 +290,7 @@ def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     if not s.rows:
         return
     order = s.in_order(~s.keys(items))[:, :most]
-    tops = s.at(items, numpy.where(np.arange(order.shape[1])[:, None] < s.lengths[:, None, None], order, -1))
+    tops = s.take(items, numpy.where(np.arange(order.shape[1])[:, None] < s.lengths[:, None, None], order, -1))
     sums = tops.cumsum(1)
     ends = np.minimum(wanted.numbers, order.shape[1]) - 1
     _write(out, sums[:, ends] / wanted.numbers[:, None].astype(out.dtype))
@@ -332,7 +332,7 @@ def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     loss = own * ((top - numpy.where(known, chosen, math.nan)) + logarithm)
     if smoothing:
         loss = loss + ((share * (top - items)).sum(1, keepdims=True) + smoothing * logarithm)
-    _write(out, s.laid(numpy.where(counts, loss, 0) * s.spread(_value(scale))[:, None], out))
+    _write(out, s.lay_out(numpy.where(counts, loss, 0) * s.spread(_value(scale))[:, None], out))
 
 
 @_register_formulas("ctc_losses")
@@ -384,7 +384,7 @@ def _number(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     (out,), (at, first, segments) = outputs, args
     s = Sequences(library, at)
     found = s.sequences if segments else np.asarray(first)[s.sequences] + s.times
-    _write(out, s.laid(library.numpy.asarray(found).reshape(-1, width), out))
+    _write(out, s.lay_out(library.numpy.asarray(found).reshape(-1, width), out))
 
 
 def _of_chunks(library: ModuleType, x: Value, args: Values, width: int) -> tuple[Sequences, Value]:
@@ -411,4 +411,4 @@ def _fold(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
 def _max_of_chunks(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)
-    _write(out, s.at(items, _first_last(s, s.keys(items))))
+    _write(out, s.take(items, _first_last(s, s.keys(items))))

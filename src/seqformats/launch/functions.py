@@ -10,8 +10,8 @@ import numpy as np
 
 from ..arrays.library import Array, Shape
 from ..errors import MIXED
-from ..later import import_now
-from ..limits import remember
+from ..lazy_import import import_now
+from ..memory_checks import remember
 from . import threads
 from .kernel import cuts
 

@@ -17,8 +17,8 @@ from .. import core
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY, distinct
 from ..errors import DEVICE, KERNEL, quote
-from ..later import import_now, loading
 from ..layout import Layout
+from ..lazy_import import import_now, loading
 from ..native.code import Traits, by_numba, code_of, is_interpreted, spec_of, traits_of
 from ..native.loading import SMALL, check_memory
 from ..native.signature import Signature, signature_of
@@ -43,7 +43,7 @@ class Sequences(Protocol):
     def late(self) -> bool:
         """Tell whether lengths are on a device alone."""
 
-    def known(self) -> list[Array]:
+    def cached_arrays(self) -> list[Array]:
         """The arrays that kernels take, as far as they have been asked for."""
 
 
@@ -60,13 +60,13 @@ class Numbers:
         self.arrays = [*arrays, self.counters]
         self.device: dict[Any, Any] = {}
 
-    def known(self) -> list[Array]:
+    def cached_arrays(self) -> list[Array]:
         """See `Sequences`."""
         return self.arrays
 
-    def beside(self, library: Library, x: Array, like: Array) -> Array:
+    def send_one(self, library: Library, x: Array, like: Array) -> Array:
         """One of them where `like` is, on another device."""
-        return launcher(library.kind(like)).sent(library, self, x, like)
+        return launcher(library.kind(like)).send_numbers(library, self, x, like)
 
 
 class Work(NamedTuple):
@@ -145,14 +145,14 @@ class Kernel:
                 self.spec = spec_of(self.name)
         return self.spec
 
-    def known(self) -> Traits:
+    def get_traits(self) -> Traits:
         """The traits needed to start it on the host; this loads Numba only where nobody has kept them."""
         if self.traits is None:
             with loading:
-                self.traits = traits_of(self.name) if self.spec is None else Traits.of(self.spec)
+                self.traits = traits_of(self.name) if self.spec is None else Traits.from_spec(self.spec)
         return self.traits
 
-    def on(self, device: str) -> Callable[..., Any]:
+    def function(self, device: str) -> Callable[..., Any]:
         """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
         found = self.functions.get(device)
         if found is None:
@@ -164,7 +164,7 @@ class Kernel:
                 raise KERNEL(f"no kernel {self.name} for the device {quote(device)}; there is one for: {known}")
         return found
 
-    def of(self, *arrays: Array) -> Callable[..., Any]:
+    def find_variant(self, *arrays: Array) -> Callable[..., Any]:
         """Find the code for these arrays on the host, of a kernel whose calls differ in the types of arrays."""
         variant = _variant(arrays)
         return self.code.get(variant) or functools.partial(self._first, variant)
@@ -175,17 +175,17 @@ class Kernel:
         A fork has to wait until it is found.
         """
         with loading:
-            if variant is None and self.known().several:
+            if variant is None and self.get_traits().several:
                 kinds: Any = signature_of(args)
-                code = self.code.get(kinds) or self.code.setdefault(kinds, self._found(kinds, args)[0])
+                code = self.code.get(kinds) or self.code.setdefault(kinds, self._load_code(kinds, args)[0])
             else:
-                code, freely = self._found(variant, args)
+                code, freely = self._load_code(variant, args)
                 self.code[variant] = code
                 if variant is None:
                     self.run, self.freely = code, freely
         return code(*args)
 
-    def _found(self, variant: object, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _load_code(self, variant: object, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Find the code of the kernel for arguments of these types: `run` and `freely`."""
         function = self.functions.get("cpu")
         if function is None:
@@ -217,14 +217,14 @@ class Kernel:
                     self.followers.append(path.forget)
                 path.add(dtypes, address, made)
 
-    def over(self, x: Any, structure: Any, *args: Any) -> Any:
+    def move_rows(self, x: Any, structure: Any, *args: Any) -> Any:
         """Move rows of an encoding, on one thread; `args` are what the kernel takes behind where they lie.
 
         The result is laid out as `x`, or with a `structure` a `Ragged` of that.  None where batch or kernel are not
         plain: `start` does it.
         """
         address = self.by_words.get(None)
-        return None if address is None else core.over(address, x, structure, *args)
+        return None if address is None else core.move_by_kernel(address, x, structure, *args)
 
     def address(self, signature: Signature) -> int:
         """Give the `by_words` of a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
@@ -265,7 +265,7 @@ class Kernel:
         sequences: Any = structure
         if not size or not (sequences.n if work is None else work.units):
             return
-        spec = self.traits or self.known()
+        spec = self.traits or self.get_traits()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
@@ -274,7 +274,7 @@ class Kernel:
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
         if structure is not None and structure.late:
-            sequences.arrived()
+            sequences.to_host()
         units, rows, lengths = (sequences.n, sequences.rows, None) if work is None else work
         data: list[Any]
         if spec.does == "moves":
@@ -325,7 +325,7 @@ class Kernel:
         if device != "cpu":
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
-        spec = self.traits or self.known()
+        spec = self.traits or self.get_traits()
         if core.start(self.code, None, inputs, outputs, args, size, work.rows, work.units, spec.threads_from):
             return
         seen: list[Array] = []
@@ -338,7 +338,7 @@ class Kernel:
 
         The arguments are what it takes, but the units, and have the same types in all calls of a `variant`.
         """
-        spec = self.traits or self.known()
+        spec = self.traits or self.get_traits()
         code = self.code.get(variant) or functools.partial(self._first, variant)
         if size < spec.threads_from:
             code(*args, 0, work.units)
@@ -423,7 +423,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
         check_memory()
     made = Kernel(name)
     with loading:
-        made.spec = import_now("..kernels.parts.own", __package__).spec_of(
+        made.spec = import_now("..kernels.parts.custom", __package__).spec_of(
             cpu, cuda, over, import_now("..native.dependencies", __package__)
         )
         made.functions["cpu"] = made.spec.cpu
@@ -436,7 +436,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
 
 
 def one_by_one(library: Library, _: Numbers, x: Array, like: Array) -> Array:
-    """The `sent` of a device that has none of its own."""
+    """The `send_numbers` of a device that has none of its own."""
     return library.from_host(x, like)
 
 
@@ -450,7 +450,7 @@ def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
 
 
 def go(*call: Any) -> Any:
-    """The `planned` of a device without plans."""
+    """The `run_planned` of a device without plans."""
     run, args = call[-2:]
     return run(*args)
 
@@ -459,19 +459,19 @@ class Launcher(NamedTuple):
     """Starts kernels on a kind of device other than the host.
 
     ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
-    whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the
-    item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to where
-    `like` is, ahead of the kernels that take them, where the launcher has a place for them.  ``sent(library, numbers,
-    x, like)`` is the copy there of `x`, one of these numbers.  ``lend(library, structure, host, there)`` lets kernels
-    find `there` what is to stand in `host`.  ``planned(library, structure, key, inputs, run, args)`` is ``run(*args)``,
-    of which it may put a plan into ``structure.calls``; see `formats.planned`.
+    whose `function` has the function for the device; what is not on the device yet (arrays of int64, those of layouts,
+    the item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to
+    where `like` is, ahead of the kernels that take them, where the launcher has a place for them.
+    ``send_numbers(library, numbers, x, like)`` is the copy there of `x`, one of these numbers.  ``lend(library,
+    structure, host, there)`` lets kernels find `there` what is to stand in `host`.  ``run_planned(library, structure,
+    key, inputs, run, args)`` is ``run(*args)``, where it may put a plan into ``structure.calls``.
     """
 
     start: Callable[..., None]
-    sent: Callable[[Library, Numbers, Array, Array], Array] = one_by_one
+    send_numbers: Callable[[Library, Numbers, Array, Array], Array] = one_by_one
     keep: Callable[[Library, Sequences, Array], None] = in_each_call
     lend: Callable[[Library, Sequences, Array, Array], None] = cannot_lend
-    planned: Callable[..., Any] = go
+    run_planned: Callable[..., Any] = go
 
 
 _launchers: dict[str, Launcher] = {}

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.library import Array, Library, size_of, watch
-from ..limits import NO_ROOM
+from ..memory_checks import NO_ROOM
 from .driver import DEFAULT_STREAMS, Code, room
 from .kernel import Note, Sequences, epoch, planning
+from .parameters import SMALL
 from .resident import WAITS, Place, Sent
-from .written import SMALL
 
 if TYPE_CHECKING:
     from .grids import Triple
@@ -96,7 +96,7 @@ class CallPlan:
             if addresses[one] != addresses[other]:
                 self._epoch = -1  # the next one is of arrays apart, which serves both
                 return None
-        if lane not in self._lanes and not self._met(like, lane):
+        if lane not in self._lanes and not self._meet(like, lane):
             return None
         arrays, base = [*inputs], 0
         if self._room:
@@ -119,7 +119,7 @@ class CallPlan:
                 addresses.append(address)
                 continue
             try:
-                x = _made(library, what, arrays, one, two, like)
+                x = _make_array(library, what, arrays, one, two, like)
             except NO_ROOM:
                 return None
             address = library.address(x)
@@ -130,7 +130,7 @@ class CallPlan:
             arrays.append(x)
             addresses.append(address)
         made = [
-            _viewed(arrays[number], shape, dtype) if number >= 0 else shape(memory)
+            _view(arrays[number], shape, dtype) if number >= 0 else shape(memory)
             for number, shape, dtype in self._result
         ]
         if self._single:
@@ -149,7 +149,7 @@ class CallPlan:
         """`follow` where one array comes in."""
         return self.follow((x,))
 
-    def _met(self, like: Array, lane: tuple[int, int]) -> bool:
+    def _meet(self, like: Array, lane: tuple[int, int]) -> bool:
         """Let a stream meet what is kept on the device; False for one to whom the plan does not apply."""
         place = Place(self._driver, self.library, like, self._index)
         if self.library.stream_bound:  # what kernels read is of the stream that the plan was made on
@@ -184,7 +184,7 @@ class OneKernel(CallPlan):
             recorder.library.ready,
             recorder.library.address,
         )
-        self._pack, self._launch = code.pack, code.bound(grid, block)
+        self._pack, self._launch = code.pack, code.prepare_launch(grid, block)
         self._error = functools.partial(code.error, grid=grid, block=block)
 
     @staticmethod
@@ -305,7 +305,7 @@ class _Table:
         self._code.start_with(len(words), stream, begin, words.tobytes())
 
 
-def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
+def _make_array(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any, like: Array) -> Array:
     """Memory, or another array in another dtype."""
     if what == _EMPTY:
         made: Array = one(like)
@@ -313,7 +313,7 @@ def _made(library: Library, what: int, arrays: list[Array], one: Any, dtype: Any
     return library.astype(arrays[one], dtype) if what == _CAST else library.zeros(one, dtype, like)
 
 
-def _viewed(x: Array, shape: Any, dtype: Any) -> Array:
+def _view(x: Array, shape: Any, dtype: Any) -> Array:
     """An array in another shape and dtype over the same memory, where these are given."""
     if dtype is not None:
         x = x.view(dtype)
@@ -373,7 +373,7 @@ class Recorder:
         else:
             self.steps.append((_CAST, number, made.dtype, self._add(made), None))
 
-    def started(self, place: Place, code: Any, launched: tuple[Triple, Triple, list[int]], call: Any) -> None:
+    def record_start(self, place: Place, code: Any, launched: tuple[Triple, Triple, list[int]], call: Any) -> None:
         """Note the start of a kernel; `call` has what its words are of, see `cuda._Call`."""
         grid, block, words = launched
         if place.captured:
@@ -442,7 +442,7 @@ class Recorder:
         return size_of(x.shape) * self.library.itemsize(x.dtype)
 
 
-def planned(
+def run_planned(
     library: Library,
     structure: Sequences,
     key: Hashable,

@@ -17,7 +17,7 @@ from ..arrays.jax import Cell, Jax
 from ..arrays.library import Array, DType
 from ..arrays.numpy import NUMPY
 from ..errors import TRACED
-from ..limits import remember
+from ..memory_checks import remember
 from .formulas import FORMULAS, NAMED
 from .kernel import Kernel, Sequences, Work
 from .recurrences import FORMULAS_OF_STEPS as FORMULAS_OF_STEPS

@@ -43,7 +43,7 @@ class _Steps:
         x = _value(x).astype(dtype).reshape(-1)
         return x[:, None] if x.size == 1 else self.s.spread(x[:, None])
 
-    def before(self, x: Value) -> Value:
+    def take_previous(self, x: Value) -> Value:
         """Return what the item before has, in the order of the way; something of another sequence where one begins."""
         return self.numpy.roll(x, -1 if self.back else 1, 0) if self.s.rows else x
 
@@ -75,15 +75,15 @@ def _recurrence(library: ModuleType, inputs: Values, outputs: Values, args: Valu
     rows = start.reshape(s.n, width) if start.size else numpy.zeros((s.n, width), dtype)
     begins, ended = steps.first, np.zeros_like(steps.first)
     if steps.ends is not None:
-        ended = steps.before(steps.ends) & ~steps.first
+        ended = steps.take_previous(steps.ends) & ~steps.first
         begins = begins | ended
     states = steps.scan(begins, factors, numpy.where(steps.first, factors * s.spread(rows) + items, items))
-    before = numpy.where(ended, 0, numpy.where(steps.first, s.spread(rows), steps.before(states)))
+    before = numpy.where(ended, 0, numpy.where(steps.first, s.spread(rows), steps.take_previous(states)))
     written = before if exclusive else states
-    _write(out, s.laid(steps.of_steps(written, 0) if blank else written, out))
+    _write(out, s.lay_out(steps.of_steps(written, 0) if blank else written, out))
     behind = states if steps.ends is None else numpy.where(steps.ends, 0, states)
     places = np.broadcast_to(np.zeros(s.n, np.int32) if back else s.lengths.astype(np.int32) - 1, (width, s.n)).T
-    _write(final, numpy.where((s.lengths > 0)[:, None], s.at(behind, places), rows))
+    _write(final, numpy.where((s.lengths > 0)[:, None], s.take(behind, places), rows))
 
 
 def _average(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -96,8 +96,8 @@ def _average(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     factors = steps.of_steps(numpy.full((s.rows, 1), weights[0], dtype), 1)
     items = s.items(_value(x), width).astype(dtype)
     items = before * (items if back else steps.of_steps(items, 0))
-    states = behind * steps.scan(steps.first, steps.before(factors) if back else factors, items)
-    _write(out, s.laid(steps.of_steps(states, 0) if back else states, out))
+    states = behind * steps.scan(steps.first, steps.take_previous(factors) if back else factors, items)
+    _write(out, s.lay_out(steps.of_steps(states, 0) if back else states, out))
 
 
 def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -117,15 +117,15 @@ def _advantages(library: ModuleType, inputs: Values, outputs: Values, args: Valu
 
     def shift_behind(addends: Value) -> Value:
         """Return what comes from behind an item, of what steps say and others hand on."""
-        return numpy.where(is_end, 0, steps.before(steps.scan(is_end, others, addends)))
+        return numpy.where(is_end, 0, steps.take_previous(steps.scan(is_end, others, addends)))
 
     following = follows + shift_behind(worth + others * follows)
     strays = shift_behind(others * earned)
     gains = steps.of_steps((earned + strays + discount * following - worth), 0)
     found = steps.of_steps(steps.scan(is_end, steps.of_steps(decay + 0 * gains, 1), gains), 0)
-    _write(advantages, s.laid(found, advantages))
+    _write(advantages, s.lay_out(found, advantages))
     if _value(values).size:
-        _write(returns, s.laid(steps.of_steps(found + worth, 0), returns))
+        _write(returns, s.lay_out(steps.of_steps(found + worth, 0), returns))
 
 
 def _rewards(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -137,7 +137,7 @@ def _rewards(library: ModuleType, inputs: Values, outputs: Values, args: Values,
     found = numpy.where(later == 1, s.spread(_value(outcome).astype(out.dtype).reshape(s.n, 1)), 0)
     if _value(kl).size:
         found = found + _value(scale).astype(out.dtype)[0] * steps.of_steps(s.items(_value(kl), 1), 0)
-    _write(out, s.laid(steps.of_steps(found, 0), out))
+    _write(out, s.lay_out(steps.of_steps(found, 0), out))
 
 
 def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -156,7 +156,7 @@ def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values
     else:
         number = s.total(counts)
         first = s.first(counts > 0) if s.rows else number.astype(np.int32)
-        start = library.lax.stop_gradient(s.at(items, numpy.broadcast_to(first, (s.n, width))))
+        start = library.lax.stop_gradient(s.take(items, numpy.broadcast_to(first, (s.n, width))))
         away = steps.of_steps(items - s.spread(start), 0)
         away = steps.of_steps(away - s.spread(s.total(away) / numpy.maximum(number, 1)), 0)
         squares = s.total(away * away)
@@ -169,7 +169,7 @@ def _standard(library: ModuleType, inputs: Values, outputs: Values, args: Values
         over = numpy.where(some, numpy.sqrt(numpy.where(some, spread, 1)), 0) + eps
         some = (number > ddof) & (over != 0)
         factor = numpy.where(some, factor / numpy.where(some, over, 1), 0)
-    _write(out, s.laid(away * s.spread(numpy.broadcast_to(factor, (s.n, factor.shape[1]))), out))
+    _write(out, s.lay_out(away * s.spread(numpy.broadcast_to(factor, (s.n, factor.shape[1]))), out))
 
 
 def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -186,7 +186,7 @@ def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     near = numpy.where(beyond, library.lax.stop_gradient(numpy.clip(away, -limit, limit)), away)
     ratio = numpy.exp(near)
     if not own.size:
-        _write(out, s.laid(steps.of_steps(ratio, 1), out))
+        _write(out, s.lay_out(steps.of_steps(ratio, 1), out))
         return
     worth = (s.items(own, 1) if by_row else s.spread(own.reshape(s.n, 1))).astype(dtype)
     loss = -worth * ratio
@@ -194,7 +194,7 @@ def _policy(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     loss = numpy.where(clipped > loss, clipped, loss)
     if dual > 0:
         loss = numpy.where((worth < 0) & (-dual * worth < loss), -dual * worth, loss)
-    _write(out, s.laid(steps.of_steps(loss, 0), out))
+    _write(out, s.lay_out(steps.of_steps(loss, 0), out))
 
 
 def _sums(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:

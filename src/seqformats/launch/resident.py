@@ -2,7 +2,7 @@
 
 A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
 words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A
-small one goes up as parameters of a kernel that writes it there, see `written`, a larger one as a copy.  The kernels
+small one goes up as parameters of a kernel that writes it there, see `parameters`, a larger one as a copy.  The kernels
 that read it do not have it as parameters: these lie in another address space, which would want second code for each.
 Items of paddings stay there too, as does what is asked of batches again and again; they are found by what they are.
 
@@ -29,7 +29,7 @@ from ..arrays.library import Array, Library, watch
 from ..arrays.numpy import NUMPY
 from ..errors import DEVICE
 from ..layout import Layout
-from . import written
+from . import parameters
 from .driver import DEFAULT_STREAMS, Driver, Event
 
 Words = tuple[int, ...]
@@ -59,24 +59,24 @@ class Place:
         self.stream = library.stream(like)
         self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
 
-    def started(self, name: str) -> None:
+    def await_kernel(self, name: str) -> None:
         """Wait for a kernel that has been started, if every one is waited for; a capture would be invalid then."""
         if WAITS and self.driver is not None and not self.captured:
             self.driver.check(self.driver.StreamSynchronize(self.stream), f"the kernel {name}, which was waited for")
 
     def bring(self, packed: Array, what: str) -> Array:
         """Bytes on the device, a multiple of 8 of them; DeviceError in a capture if they are many."""
-        most = written.MOST if self.captured else written.SMALL
+        most = parameters.MOST if self.captured else parameters.SMALL
         code = None
         if self.driver is not None and packed.size <= most:
-            code = written.writer(self.driver, self.index)
+            code = parameters.writer(self.driver, self.index)
         if code is not None:
             recorder, watch.recorder = watch.recorder, None  # it is no memory of the call
-            buffer = written.write(packed, code, self.library, self.like)
+            buffer = parameters.write(packed, code, self.library, self.like)
             watch.recorder = recorder
             if recorder is not None:
                 recorder.wrote(packed, code, buffer)
-            self.started(code.name)
+            self.await_kernel(code.name)
             if self.captured:
                 _of_graphs.append(buffer)
             return buffer
@@ -86,16 +86,16 @@ class Place:
             f"{what}, of {packed.size} bytes, would go to {self.library.device(self.like)} in each replay of the graph "
             "that is captured here, from memory of the host which is another's by then; before the capture "
             "x.structure_to(device) brings the structure of a batch there, with order=True for Padded and Packed too, "
-            f"and the same call the item of a padding; up to {written.MOST >> 10} KB a graph takes along, where the "
+            f"and the same call the item of a padding; up to {parameters.MOST >> 10} KB a graph takes along, where the "
             "driver has a compiler; give larger numbers as arrays of the device"
         )
 
-    def sent(self, packed: Array, what: str) -> Sent:
+    def send(self, packed: Array, what: str) -> Sent:
         """Send bytes to the device for all streams."""
         buffer = self.bring(packed, what)
         event = None
         if self.driver is not None and not self.captured:
-            event = Event.after(self.driver, self.index, self.stream)
+            event = Event.record(self.driver, self.index, self.stream)
         return Sent(buffer, self.library.address(buffer), event, self.stream)
 
 
@@ -112,7 +112,7 @@ class Sent:
 
     def __del__(self) -> None:
         """Others may use the event."""
-        self._over()
+        self._return_event()
 
     def meet(self, place: Place) -> None:
         """Have it there before what comes next on the stream of a place, and for as long as that runs."""
@@ -130,12 +130,12 @@ class Sent:
     def _record(self, place: Place) -> None:
         for event in self._events[:]:
             with event.driver.beside_captures():
-                over = event.done()
+                over = event.is_done()
                 if not over and place.captured:  # a graph may not wait for what is outside of it
                     event.wait()
                     over = True
             if over:
-                self._over()
+                self._return_event()
             else:
                 event.met_by(place.stream)
 
@@ -150,9 +150,9 @@ class Sent:
         for event in self._events[:]:
             with event.driver.beside_captures():
                 event.wait()
-            self._over()
+            self._return_event()
 
-    def _over(self) -> None:
+    def _return_event(self) -> None:
         """Nobody asks for the event any more."""
         try:  # noqa: SIM105  no name of this module, which may be empty where a process ends
             self._events.pop().give_back()
@@ -173,14 +173,14 @@ class Resident:
         """Layouts and arrays by their identity: those that were asked for, which therefore live."""
 
     @classmethod
-    def of(cls, structure: Any, place: Place) -> Resident:
+    def get(cls, structure: Any, place: Place) -> Resident:
         """Find the copy of a structure where a kernel is to be started."""
         library = place.library
         key = (library.name, place.index, place.stream if library.stream_bound else None)
         found: Resident | None = structure.device.get(key)
         return structure.device.setdefault(key, cls()) if found is None else found
 
-    def found(self, x: Layout | Array) -> Words | None:
+    def find_words(self, x: Layout | Array) -> Words | None:
         """The words of a layout, or of an array, that has been asked for before."""
         found = self._named.get(id(x))
         return None if found is None else found[1]
@@ -198,11 +198,11 @@ class Resident:
 
     def missing(self, structure: Any) -> dict[int, Array]:
         """List what of the structure is known and not there, by where it begins on the host."""
-        missing = {begins_at(x): x for x in structure.known() if x.size}
+        missing = {begins_at(x): x for x in structure.cached_arrays() if x.size}
         for begin in missing.keys() & self._arrays.keys():
             del missing[begin]
         if missing and structure.late:  # they are on another device
-            structure.arrived()
+            structure.to_host()
         return missing
 
     def keep(self, arrays: dict[int, Array], sent: Sent, addresses: dict[int, int]) -> None:
@@ -264,7 +264,7 @@ def bring(
     sent, addresses = None, {}
     if missing:
         offsets, packed = packed_of(list(missing.values()))
-        sent = place.sent(packed, "the structure of a batch" if own else "an array of the host")
+        sent = place.send(packed, "the structure of a batch" if own else "an array of the host")
         addresses = {begin: sent.address + offset for begin, offset in zip(missing, offsets, strict=True)}
         if resident is not None and own and not place.captured:
             resident.keep(own, sent, addresses)
@@ -291,7 +291,7 @@ def constant(numbers: Array, place: Place, what: str) -> tuple[int, Any]:
     key = *_where(place), numbers.tobytes()
     found = _constants.get(key)
     if found is None:
-        found = place.sent(packed_of([numbers])[1], what)
+        found = place.send(packed_of([numbers])[1], what)
         if not place.captured:
             if len(_constants) >= _CONSTANTS:
                 _constants.clear()
@@ -310,7 +310,7 @@ def zeros(size: int, place: Place) -> tuple[int, Any]:
             made = library.zeros((size,), library.dtype("uint8"), place.like)
             return library.address(made), made
         room = max(1 << (size - 1).bit_length(), 1 << 12)
-        found = place.sent(np.zeros(room, np.uint8), "zeros")
+        found = place.send(np.zeros(room, np.uint8), "zeros")
         _zeros[key] = room, found
     found.meet(place)
     return found.address, found

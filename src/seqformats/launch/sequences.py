@@ -54,7 +54,7 @@ class Sequences:
             return rows
         return rows[self.places.astype(np.int32)]
 
-    def laid(self, items: Value, out: Value) -> Value:
+    def lay_out(self, items: Value, out: Value) -> Value:
         """Items as data of the shape of `out`; its padding is zero."""
         if not self.rows:
             return self.numpy.zeros(out.shape, items.dtype)
@@ -131,7 +131,7 @@ class Sequences:
         times = self.numpy.where(found, self.times.astype(np.int32)[:, None], self.longest)
         return self.numpy.minimum(~self.last_key(~times), self.longest)
 
-    def at(self, items: Value, places: Value) -> Value:
+    def take(self, items: Value, places: Value) -> Value:
         """The items at these places ``(n, ..., width)`` of each sequence, zeros where there is no such place."""
         if not self.rows:
             return self.numpy.zeros(places.shape, items.dtype)

@@ -46,7 +46,7 @@ def _fill(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     begins = np.repeat(s.offsets[:-1], s.lengths)[:, None]
     last = library.lax.cummax(numpy.where(missing, begins, own), 0)
     last = numpy.where(numpy.take_along_axis(missing, last, 0), own, last)
-    _write(out, s.laid(numpy.take_along_axis(items, last, 0), out))
+    _write(out, s.lay_out(numpy.take_along_axis(items, last, 0), out))
 
 
 def _search(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
@@ -55,7 +55,7 @@ def _search(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     wanted = two.items(_value(values), 1)
     if not one.rows or not two.rows:
         empty = numpy.zeros((two.rows, 1), out.dtype) - (1 if _BACKWARD <= mode <= _NEAREST else 0)
-        _write(out, two.laid(empty, out))
+        _write(out, two.lay_out(empty, out))
         return
     items = one.items(_value(x), 1)
     inside = one.there[two.sequences]
@@ -68,11 +68,11 @@ def _search(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
         found = not_above if mode else below
     else:
         limit = _value(tolerance)
-        found = _near(numpy, one, two, (items, wanted), (below, not_above), mode, limit if limit.size else None)
-    _write(out, two.laid(found[:, None], out))
+        found = _pick_nearest(numpy, one, two, (items, wanted), (below, not_above), mode, limit if limit.size else None)
+    _write(out, two.lay_out(found[:, None], out))
 
 
-def _near(
+def _pick_nearest(
     numpy: ModuleType, one: Sequences, two: Sequences, both: Values, counts: Values, mode: int, limit: Value
 ) -> Value:
     """Choose between the items around each value; see `near_place` of the kernel."""
@@ -108,7 +108,7 @@ def _take(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     s = Sequences(library, at)
     bins, there = _bins(library, s, x, width)
     found = library.numpy.where(there, _value(slopes).reshape(-1)[bins], 0)
-    _write(out, s.laid(found[:, None], out))
+    _write(out, s.lay_out(found[:, None], out))
 
 
 def _bins(library: ModuleType, s: Sequences, x: Value, width: int) -> Any:

@@ -41,7 +41,7 @@ def column_of(column: ArrowData, name: Hashable, wanted: Wanted, at: Rows) -> An
         kind = type(error) if isinstance(error, SeqFormatError) else StructureError
         if kind is StructureError and (null := _nulls(column.slice(row, 1), pa)):
             raise NULLS(f"{place}: {null}") from error
-        raise MIXED.of(kind, f"{place}: {error}") from error
+        raise MIXED.as_error(kind, f"{place}: {error}") from error
     raise MIXED(f"{place}: it does not fit the rows before it")
 
 

@@ -42,7 +42,7 @@ class Files:
             yield from part.read(skip_rows(part.in_order(), row))
             row = max(0, row - part.rows)
 
-    def mixed(self, seed: Seed, row: int) -> Iterator[Rows]:
+    def read_mixed(self, seed: Seed, row: int) -> Iterator[Rows]:
         """Yield the rows in the order of a seed, from one on."""
         return mix([file.part() for file in self.find()], seed, row)
 
@@ -50,7 +50,7 @@ class Files:
         """A number that differs where files have other names, another size or another end."""
         number = 0
         for file in self.find():
-            with file.opened() as stream:
+            with file.open_file() as stream:
                 size = stream.size()
                 stream.seek(max(0, size - _END))
                 words = repr((Path(file.path).name, size)).encode()
@@ -117,7 +117,7 @@ class ParquetFile:
         self.stored = [name for name in names if name not in self.constant]
         self.whole = whole
 
-    def opened(self) -> Any:
+    def open_file(self) -> Any:
         """Open the bytes of the file."""
         return self.fragment.filesystem.open_input_file(self.path)
 
@@ -209,13 +209,13 @@ class ArrowFile:
     def __init__(self, path: str, wanted: Wanted) -> None:
         self.path, self.wanted = path, wanted
 
-    def opened(self) -> Any:
+    def open_file(self) -> Any:
         """Open the bytes of the file."""
         return import_extra("pyarrow", "loaders").OSFile(self.path)
 
     def _batches(self) -> Iterator[Any]:
         ipc = import_extra("pyarrow.ipc", "loaders")
-        with self.opened() as file:
+        with self.open_file() as file:
             stream = file.read(6) != b"ARROW1"
             file.seek(0)
             reader = read_step(lambda: (ipc.open_stream if stream else ipc.open_file)(file), self.path, 0)
@@ -227,7 +227,7 @@ class ArrowFile:
 
     def part(self) -> Part:
         """The rows as one group: nothing says without reading how many each of its batches has."""
-        with self.opened() as file:
+        with self.open_file() as file:
             stream = file.read(6) != b"ARROW1"
         if stream:
             rows = sum(batch.num_rows for batch in self._batches())

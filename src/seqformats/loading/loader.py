@@ -19,7 +19,7 @@ from ..formats import Encoding
 from ..formats.annotations import Given
 from ..operations.costs import costs_of
 from ..operations.library import to as brought
-from .ahead import Ahead
+from .read_ahead import Ahead
 from .rows import ONE, TUPLE, Fit, Rows
 from .sources import Source
 from .windows import Deal, Mark, Plan, deal_batches, plan_batches
@@ -45,7 +45,7 @@ class Target(NamedTuple):
     library: str | None
     device: object
 
-    def of(self, rows: Rows) -> Any:
+    def make_batch(self, rows: Rows) -> Any:
         """The columns of some rows as a batch."""
         made = {name: self._column(column, name) for name, column in rows.columns.items()}
         if rows.kind == ONE:
@@ -190,7 +190,7 @@ class Batches:
         return self._state(place)
 
     def _state(self, place: Place) -> dict[str, int]:
-        self._ordered("state_dict")
+        self._check_order("state_dict")
         state = {"epoch": place.epoch, "taken": place.turn, "workers": place.workers, "world": self._world}
         return state | place.mark._asdict() | {"plan": self._digest(), "source": self._freeze()}
 
@@ -218,7 +218,7 @@ class Batches:
 
     def _place(self, state: Mapping[str, int], workers: int) -> Place:
         """The place in a state, if it is one of the same batches."""
-        self._ordered("load_state_dict")
+        self._check_order("load_state_dict")
         keys = {"epoch", "taken", "workers", "world", "plan", "source", *Mark._fields}
         if not isinstance(state, Mapping) or not keys <= state.keys():
             raise RETURNED(f"a state is what state_dict() has returned, not {quote(state)}")
@@ -235,7 +235,7 @@ class Batches:
             raise RETURNED(f"a state is what state_dict() has returned, not {quote(state)}")
         return Place(known["epoch"], known["taken"], mark, workers)
 
-    def _ordered(self, name: str) -> None:
+    def _check_order(self, name: str) -> None:
         if self._source.unordered:
             raise TOGETHER(f"{name} needs rows that come in the same order each time: {self._source.unordered}")
 
@@ -362,7 +362,7 @@ def _laid_out(source: Source, plan: Plan, target: Target, mark: Mark, deal: Deal
             fit(first)  # which later rows are cast to
     steps = plan_batches(source.rows(seed, mark.row), plan, mark, fit)
     for rows, begin, turn in deal_batches(steps, deal, mark.batch):
-        yield Made(target.of(rows), rows.size, begin, turn)
+        yield Made(target.make_batch(rows), rows.size, begin, turn)
         del rows
 
 

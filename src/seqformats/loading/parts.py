@@ -81,7 +81,7 @@ def from_row(pieces: Iterator[Rows], row: int) -> Iterator[Rows]:
 def mix(parts: Sequence[Part], seed: Seed, row: int) -> Iterator[Rows]:
     """Yield the rows of parts in a random order, from a row on; the order is known before one is read."""
     order = [k for k in shuffle(len(parts), *seed, 0, 2).tolist() if parts[k].rows]
-    for number, numbers in enumerate(_together(order)):
+    for number, numbers in enumerate(_cut_evenly(order)):
         chosen = [parts[k] for k in numbers]
         total = sum(part.rows for part in chosen)
         if row < total:
@@ -90,7 +90,7 @@ def mix(parts: Sequence[Part], seed: Seed, row: int) -> Iterator[Rows]:
         row = max(0, row - total)
 
 
-def _together(order: Sequence[int]) -> Iterator[Sequence[int]]:
+def _cut_evenly(order: Sequence[int]) -> Iterator[Sequence[int]]:
     """Cut an order into pieces of about the same size, each of which is read at once."""
     count = -(-len(order) // OPEN)
     for k in range(count):
@@ -161,7 +161,7 @@ class _Reader:
 def mixed_streams(streams: Sequence[Callable[[], Iterator[Rows]]], seed: Seed) -> Iterator[Rows]:
     """Yield the rows of streams in a random order, of whose numbers of rows nobody knows: a run of each in turn."""
     order = shuffle(len(streams), *seed, 0, 2).tolist()
-    for number, numbers in enumerate(_together(order)):
+    for number, numbers in enumerate(_cut_evenly(order)):
         running = [_cut(streams[k]()) for k in numbers]
         for turn in itertools.count():
             if not running:

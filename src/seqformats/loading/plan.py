@@ -12,7 +12,7 @@ from ..errors import LONG
 from ..formats import Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import Structure, integers
-from ..later import import_now
+from ..lazy_import import import_now
 from ..operations.batch import buckets, reorder
 
 POOL = 100

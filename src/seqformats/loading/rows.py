@@ -69,7 +69,7 @@ class Rows(NamedTuple):
         places = None if self.places is None else self.places[start:stop]
         return Rows(self.kind, columns, stop - start, self.start + start, self.origin, lengths, self.by, places)
 
-    def chosen(self, where: Array) -> Rows:
+    def take(self, where: Array) -> Rows:
         """The rows at these places."""
         columns = {name: take(column, where) for name, column in self.columns.items()}
         lengths = None if self.lengths is None else self.lengths[where]

@@ -16,8 +16,8 @@ from ..formats.structure import Structure, flag
 from ..once import once
 from ..operations.annotations import Lengths
 from ..operations.costs import Cost, cost_limit, costs_of_widths
+from ..operations.inspection import lengths_given
 from ..operations.options import key_of
-from ..operations.questions import lengths_given
 from .loader import share_of
 from .plan import POOL, TOO_LONG, fitting, plan_batches, steps_alike
 
@@ -172,7 +172,7 @@ class BucketSampler:
         self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
         self._sent, self._asked = _Sent(), False
 
-    def _left(self, epoch: int, begin: int) -> Iterator[list[int]]:
+    def _remaining_batches(self, epoch: int, begin: int) -> Iterator[list[int]]:
         """The batches of this rank that are left; later passes begin at the beginning once one has been given."""
         self._resume = 0
         positions, begins = self._plan()
@@ -294,7 +294,7 @@ class _Pass(Iterator[list[int]]):
 
     def __init__(self, sampler: BucketSampler, epoch: int, taken: int) -> None:
         self._sampler, self._epoch, self._taken = sampler, epoch, taken
-        self._batches = sampler._left(epoch, taken)
+        self._batches = sampler._remaining_batches(epoch, taken)
 
     def __next__(self) -> list[int]:
         batch = next(self._batches)
@@ -310,7 +310,7 @@ class _Pass(Iterator[list[int]]):
         """Go on from there."""
         self._sampler.load_state_dict(state)
         self._epoch, self._taken = self._sampler._state
-        self._batches = self._sampler._left(self._epoch, self._taken)
+        self._batches = self._sampler._remaining_batches(self._epoch, self._taken)
 
 
 def _share(rank: int | None, world: int | None) -> tuple[int, int]:

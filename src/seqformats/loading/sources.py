@@ -105,7 +105,7 @@ def source_of(given: Given, wanted: Wanted) -> Source:
 
 
 def _files(files: Files) -> Source:
-    return Source(files.read, read_from=files.read_from, mixed=files.mixed, seal=files.seal)
+    return Source(files.read, read_from=files.read_from, mixed=files.read_mixed, seal=files.seal)
 
 
 def _table(given: object, wanted: Wanted, total: int | None, opened: Callable[[], Any]) -> Source:
@@ -218,7 +218,7 @@ def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Sourc
 
     def read_at(order: Array) -> Iterator[Rows]:
         for rows in _in_memory(kind, columns, wanted):
-            yield from (rows.chosen(order[k : k + _ROWS]) for k in range(0, order.size, _ROWS))
+            yield from (rows.take(order[k : k + _ROWS]) for k in range(0, order.size, _ROWS))
 
     def seal() -> int:
         number = total

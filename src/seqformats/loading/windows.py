@@ -52,7 +52,7 @@ class Plan(NamedTuple):
         wide = lengths if self.width is None else np.full_like(lengths, self.width)
         return -(-wide // self.step) * self.step
 
-    def over(self, sizes: Array, counts: Array | None = None) -> Array:
+    def exceeds(self, sizes: Array, counts: Array | None = None) -> Array:
         """Tell which sequences of these sizes cost more than a batch may; of `counts` like it, which batches do."""
         if self.max_cost is None:
             return np.zeros(sizes.size, bool)
@@ -97,7 +97,7 @@ def plan_batches(pieces: Iterator[Rows], plan: Plan, mark: Mark, fit: Fit) -> It
         closed = ended or (plan.shuffle and count + len(batches) - mark.batch >= SECTION)
         held, rest = [], not closed and (len(batches) > 1 or plan.window == 0)
         if rest:  # with what comes next it may become a whole one
-            held = [window.chosen(batches.pop())]
+            held = [window.take(batches.pop())]
         elif closed and plan.drop_last and not _whole(window.lengths[batches[-1]], plan):
             batches.pop()
         scale = 1 if batches else 2 * scale
@@ -133,9 +133,9 @@ def deal_batches(steps: Iterator[Step], deal: Deal, count: int) -> Iterator[tupl
         spare = None
         if turn >= deal.first and (turn - deal.first) % deal.stride == 0:
             if place == deal.rank:
-                own = window.chosen(where), mark, turn
+                own = window.take(where), mark, turn
             elif last and place < deal.rank and deal.uneven == "repeat":
-                spare = window.chosen(where), mark, turn
+                spare = window.take(where), mark, turn
         del window, where  # while the next one is read
         if own is not None and (deal.uneven != "drop" or place == deal.world - 1):
             yield own
@@ -208,14 +208,14 @@ def _drop_long(piece: Rows, plan: Plan) -> Rows:
     """Without the rows that no batch has room for; StructureError for one, unless they are dropped."""
     lengths = piece.lengths
     long = plan.sizes(lengths) > plan.limit
-    dear = plan.over(plan.sizes(lengths)) & ~long
+    dear = plan.exceeds(plan.sizes(lengths)) & ~long
     long |= dear
     if plan.width is not None and not plan.cut:
         long |= lengths > plan.width
     if not long.any():
         return piece
     if plan.too_long == "drop":
-        return piece.chosen(np.flatnonzero(~long))
+        return piece.take(np.flatnonzero(~long))
     i = int(long.argmax())
     row, length = piece.part(i, i + 1), int(lengths[i])
     size = int(plan.sizes(row.lengths)[0])
@@ -252,7 +252,7 @@ def _ends_in_order(sizes: Array, plan: Plan) -> list[int]:
     while at < sizes.size:
         part = sizes[at : at + min(look, most + 1)]
         taken = np.maximum.accumulate(part) * np.arange(1, part.size + 1) if plan.padded else np.cumsum(part)
-        over = np.flatnonzero((taken > plan.limit) | plan.over(part, np.arange(1, part.size + 1)))
+        over = np.flatnonzero((taken > plan.limit) | plan.exceeds(part, np.arange(1, part.size + 1)))
         fits = int(over[0]) if over.size else part.size
         if fits == part.size and fits < min(most, sizes.size - at):
             look *= 2  # the batch goes on
@@ -268,7 +268,7 @@ def _whole(lengths: Array, plan: Plan) -> bool:
     if plan.most is not None and sizes.size >= plan.most:
         return True
     more = np.append(np.sort(sizes)[::-1], sizes.min())
-    if plan.over(more, np.arange(1, more.size + 1))[-1]:
+    if plan.exceeds(more, np.arange(1, more.size + 1))[-1]:
         return True
     if plan.padded:
         return bool(sizes.max() * (sizes.size + 1) > plan.limit)

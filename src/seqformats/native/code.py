@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from .. import core
 from ..errors import KERNEL, DeviceError
-from ..later import import_now
+from ..lazy_import import import_now
 from . import cpu, store
 from .digest import digest
 from .loading import ALWAYS, SMALL, check_memory, load
 from .signature import Signature, kinds_of, symbol_of, text_of
 
 if TYPE_CHECKING:
-    from .shipped import Shipped
+    from .shipped_files import Shipped
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
@@ -111,7 +111,7 @@ class Traits(NamedTuple):
     """May an item be four numbers there?"""
 
     @classmethod
-    def of(cls, spec: Any) -> Traits:
+    def from_spec(cls, spec: Any) -> Traits:
         """Return the traits of a kernel whose file is imported."""
         complexes = tuple(sorted({kind for kinds in spec.takes for kind in kinds if kind[0] == "c"}))
         several = spec.does == "host" and len(spec.takes) > 1
@@ -135,7 +135,7 @@ def traits_of(name: str) -> Traits:
 
 def entry_of_traits(name: str) -> store.Entry:
     """They as they are kept, beside no code."""
-    return store.Entry(b"", {"traits": list(Traits.of(spec_of(name)))})
+    return store.Entry(b"", {"traits": list(Traits.from_spec(spec_of(name)))})
 
 
 def spec_of(name: str) -> Any:
@@ -163,7 +163,7 @@ def is_interpreted() -> bool:
 
 def by_numba(name: str) -> Callable[..., Any]:
     """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
-    own = import_now("..kernels.parts.own", __package__)
+    own = import_now("..kernels.parts.custom", __package__)
     spec = spec_of(name)
     made: Callable[..., Any] = own.by_numba(spec.cpu)
     return made
@@ -208,7 +208,7 @@ def made_by() -> str:
 
 @functools.cache
 def _bundle() -> Shipped | None:
-    found: Shipped | None = import_now(".shipped", __package__).Shipped.open(SHIPPED, cpu.level())
+    found: Shipped | None = import_now(".shipped_files", __package__).Shipped.open(SHIPPED, cpu.level())
     return found
 
 

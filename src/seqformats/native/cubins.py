@@ -1,7 +1,7 @@
 """The code of a kernel for a GPU: shipped by a package, kept in the user's cache, or compiled now.
 
 ``seqformats-cuda13`` is such a package: `importlib.util.find_spec` finds it, and two files in it have cubins of all
-kernels, see `shipped.Images`.  They are used where they were made of the sources that are here.
+kernels, see `shipped_files.Images`.  They are used where they were made of the sources that are here.
 
 What is kept lies beside the code for the CPU, under the rules of `native.store`.  What it depends on is in its key: the
 sources of the kernel, the releases of Numba and of its package for CUDA, and the compute capability.  A process that
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
-from ..later import import_now
+from ..lazy_import import import_now
 from . import store
 from .code import compiler, names, stamp
 from .digest import digest
-from .shipped import Images
+from .shipped_files import Images
 from .signature import Signature, text_of
 
 PACKAGES = ("seqformats_cuda13",)
@@ -56,7 +56,7 @@ def images_of(
     It does not where it is older than what was shipped, or has no compiler for PTX.  See `image_of`, the last of them,
     for the parameters.
     """
-    shipped = _shipped(name, signature) if kept else None
+    shipped = _find_shipped(name, signature) if kept else None
     if shipped is not None:
         entry, read, places = shipped
         same = [one for one in SHIPPED_FOR if one[0] == capability[0] and one <= capability and one in places]
@@ -122,7 +122,7 @@ def compile_now(name: str, function: Callable[..., Any], signature: Signature, c
     """Compile a kernel now, which imports Numba's package for CUDA."""
     parts = import_now("..kernels.parts.cubins", __package__)
     try:
-        made = parts.compiled(function, signature, capability, name)
+        made = parts.compile_kernel(function, signature, capability, name)
     except ValueError as error:
         where = f"GPUs of compute capability {format_capability(capability)}"
         raise KERNEL(f"the kernel {name} cannot be compiled for {where}: {error}") from error
@@ -151,7 +151,7 @@ def key_of(name: str, text: str) -> str:
     return digest("\0".join(parts).encode()).hex()
 
 
-def _shipped(
+def _find_shipped(
     name: str, signature: Signature
 ) -> tuple[str, Callable[[int, int], bytes], dict[Any, tuple[int, int]]] | None:
     """Find a kernel that was shipped: its name there, what reads an image, and where these lie.
@@ -183,7 +183,7 @@ def bundle() -> Images | None:
     return None
 
 
-def outdated() -> list[str]:
+def list_outdated() -> list[str]:
     """List the kernels whose code for GPUs was made of other sources, and is not used."""
     images = bundle()
     known = {} if images is None else {name: images.facts(name) for name in names()}

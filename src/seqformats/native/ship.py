@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
-from ..later import import_now
+from ..lazy_import import import_now
 from . import code, cpu, cubins, linking, store
 from .code import names
 from .linking import link, linker
-from .shipped import Images, Shipped, packed
+from .shipped_files import Images, Shipped, compress
 from .signature import Signature, symbol_of, text_of
 
 SLOW = ("attend_back", "attend_rows", "alike_rows", "sum_rows", "sum_copies", "quantile_rows", "softmax_rows")
@@ -78,7 +78,7 @@ def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -
     """
     try:
         parts = import_now("..kernels.parts.cubins", __package__)
-        known = parts.supported()
+        known = parts.list_capabilities()
     except ImportError as error:
         raise KERNEL(
             f'numba-cuda, which compiles kernels for GPUs, is not there ({error}); pip install "seqformats[cuda13]" '
@@ -207,8 +207,8 @@ def _images(
     """The code of a kernel for all of these, as `Images.write` takes it."""
     parts = import_now("..kernels.parts.cubins", __package__)
     made = parts.for_shipping(_function(job), job.signature, capabilities, job.name + job.variant)
-    images: dict[Any, bytes] = {one: packed(cubin) for one, cubin in made.cubins.items()}
-    images["ptx"] = packed(made.ptx.encode())
+    images: dict[Any, bytes] = {one: compress(cubin) for one, cubin in made.cubins.items()}
+    images["ptx"] = compress(made.ptx.encode())
     return cubins.shipped_name(job.name + job.variant, job.signature), {"entry": made.entry}, images
 
 
@@ -220,7 +220,7 @@ def _function(job: GpuJob) -> Any:
 def _facts(name: str) -> dict[str, Any]:
     """Collect what is to be known of a kernel that is shipped."""
     spec = code.spec_of(name)
-    return {"stamp": code.stamp(name), "traits": list(code.Traits.of(spec)), **code.facts_of(spec)}
+    return {"stamp": code.stamp(name), "traits": list(code.Traits.from_spec(spec)), **code.facts_of(spec)}
 
 
 def _for_level(level: str) -> None:

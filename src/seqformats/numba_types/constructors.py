@@ -15,7 +15,7 @@ from ..errors import StructureError
 from ..formats.structure import MOST
 from ..kernels import check_lengths, check_offsets, check_order
 from ..kernels.parts.code import Kind
-from ..kernels.parts.own import by_numba
+from ..kernels.parts.custom import by_numba
 from .lists import make_list
 from .sequences import make_lod, make_masked, make_packed, make_padded, make_ragged, read_only
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, frozen, is_array, library_of
+from ..arrays import Array, Library, adopt, freeze, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, KIND, LEVEL, OVERFLOW, ROOM, quote
@@ -19,9 +19,9 @@ from ..formats.structure import MOST, Structure, flag, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import B, Counts, Lengths
-from .over import flat_layout, layout_for, rows_like, settle
+from .calculation import flat_layout, layout_for, rows_like, settle
 from .rearrange import per_sequence
 
 number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
@@ -143,7 +143,7 @@ def position_ids(x: Given, start: Counts = 0, *, layout: bool = False, level: in
     if beyond.any():
         i = int(beyond.argmax())
         raise OVERFLOW(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
-    return _number(own, structure, like, (frozen(first), 0))
+    return _number(own, structure, like, (freeze(first), 0))
 
 
 @overload
@@ -187,7 +187,7 @@ def segment_ids(x: Given, *, layout: bool = False, level: int = INNERMOST) -> An
     """
     if level is not INNERMOST and _has_levels(x, level):
         return at_level(segment_ids, level, x, layout=layout)
-    return _number(*_read_lengths(x, layout), (frozen(np.zeros(1, np.int64)), 1))
+    return _number(*_read_lengths(x, layout), (freeze(np.zeros(1, np.int64)), 1))
 
 
 def _has_levels(x: Lengths, level: int) -> bool:

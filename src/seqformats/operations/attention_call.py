@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, frozen, library_of
+from ..arrays import NUMPY, Array, Library, freeze, library_of
 from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Operands
+from ..formats.call_plans import by_plan, follow_all
 from ..formats.leaves import without_data
-from ..formats.planned import by_plan, follow_all
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel, planning
 from ..launch.threads import num_threads
 from ..layout import Constants
-from ..limits import allocate
+from ..memory_checks import allocate
 from .attention_rows import (
     DRAWS,
     NO_BIAS,
@@ -36,8 +36,8 @@ from .attention_rows import (
     AttentionSlopes,
     ScoreTerms,
 )
+from .calculation import in_one_array, rows_like, scratch
 from .companions import one_sequence
-from .over import in_one_array, rows_like, scratch
 from .spread import sum_items
 
 attend_rows, attend_back = kernel("attend_rows"), kernel("attend_back")
@@ -51,9 +51,9 @@ FEW = 1 << 16
 ALIGNED = 64
 """Bytes at whose multiples vectors are best read."""
 
-_NONE = frozen(np.zeros(0, np.int64))
-_NOTHING = frozen(np.zeros(1, np.int64))
-_EMPTY = {name: frozen(np.zeros(0, name)) for name in ("float32", "float64")}
+_NONE = freeze(np.zeros(0, np.int64))
+_NOTHING = freeze(np.zeros(1, np.int64))
+_EMPTY = {name: freeze(np.zeros(0, name)) for name in ("float32", "float64")}
 
 
 class Choices(NamedTuple):
@@ -82,7 +82,7 @@ class Choices(NamedTuple):
         return round(self.dropout * DRAWS)
 
     @property
-    def kept(self) -> float:
+    def keep_scale(self) -> float:
         """The factor of a weight that dropout keeps."""
         return DRAWS / (DRAWS - self.drop) if self.drop < DRAWS else 0.0
 
@@ -258,7 +258,7 @@ class AttentionCall:
         begins = (np.arange(sequences.size) - np.repeat(np.cumsum(counts) - counts, counts)) * QUERIES
         queries = np.minimum(structure.lengths[sequences] - begins, QUERIES)
         jobs = np.stack([sequences, begins], 1).reshape(-1)
-        return frozen(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
+        return freeze(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
 
     def places(self, batches: tuple[Encoding, Encoding, Encoding]) -> AttentionPlaces:
         """Three layouts, and the unit of each sequence in each of them."""
@@ -270,7 +270,7 @@ class AttentionCall:
         for own, at in zip(units, layouts, strict=True):
             if at.step != 1:
                 own[at.starts] = np.arange(n)
-        return AttentionPlaces(q, k, v, frozen(units.reshape(-1)))
+        return AttentionPlaces(q, k, v, freeze(units.reshape(-1)))
 
     def sizes(self) -> AttentionSizes:
         """Sizes of an item."""
@@ -292,7 +292,7 @@ class AttentionCall:
         sinks = left.pop(0) if choices.sunk else empty
         rows, columns = (int(n) for n in bias.shape[1:]) if choices.form == TABLE else (0, 0)
         changes = (choices.form != NO_BIAS) + 2 * (choices.cap > 0) + 4 * (choices.drop > 0)
-        factors = Constants(frozen(np.array([choices.scale, choices.cap, choices.kept], self.kind)))
+        factors = Constants(freeze(np.array([choices.scale, choices.cap, choices.keep_scale], self.kind)))
         sunk, drop = int(choices.sunk), choices.drop
         terms = ScoreTerms(factors, bias, sinks, rows, columns, choices.form, changes, sunk, drop, choices.seed)
         return terms, 4 * KEYS * LANES if changes or sunk else 0
@@ -300,13 +300,13 @@ class AttentionCall:
 
 def may_follow(operands: tuple[Any, ...]) -> bool:
     """Tell whether these are queries, keys and values of one structure, on a GPU, of whose calls there may be plans."""
-    if not planning or not all(issubclass(type(x), Encoding) and x._planned and not x.keeps_levels for x in operands):
+    if not planning or not all(issubclass(type(x), Encoding) and x._can_plan and not x.keeps_levels for x in operands):
         return False
     q, k, v = operands
     return type(q.data) is not np.ndarray and k._structure is v._structure is q._structure
 
 
-def attended(q: Any, k: Any, v: Any, choices: Choices) -> Any:
+def attend_by_plan(q: Any, k: Any, v: Any, choices: Choices) -> Any:
     """The result by the plan of an earlier call, which has checked the like; None where there is none."""
     found = follow_all(q, (q.data, k.data, v.data), _key((q, k, v), choices, False))
     return None if found is None else q._with_data(found)
@@ -326,7 +326,7 @@ def kept_weights(choices: Choices, heads: int, i: int, t: int, m: int) -> Array:
     four = philox(counter, choices.seed & 0xFFFFFFFF, choices.seed >> 32)
     halves = [half for word in four for half in (word & np.uint64(0xFFFF), word >> np.uint64(16))]
     bits = np.stack(halves, -1).reshape(heads, t, -(-m // 8) * 8)[:, :, :m]
-    return np.where(bits >= choices.drop, choices.kept, 0.0)
+    return np.where(bits >= choices.drop, choices.keep_scale, 0.0)
 
 
 def philox(counter: list[Any], low: int, high: int) -> list[Array]:
@@ -351,7 +351,7 @@ def _shares(costs: Array) -> Array:
     units = min(costs.size, 4 * num_threads()) if num_threads() > 1 and costs.size and sums[-1] >= FEW else 1
     begins = np.searchsorted(sums, np.arange(units + 1) * (sums[-1] / units)) if units > 1 else np.zeros(2, np.int64)
     begins[-1] = costs.size
-    return frozen(begins.astype(np.int64))
+    return freeze(begins.astype(np.int64))
 
 
 def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
@@ -365,11 +365,11 @@ def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
 @functools.lru_cache(maxsize=64)
 def _in_turn(n: int) -> Array:
     """The units of three layouts in blocks, where each is the sequence of its number."""
-    return frozen(np.concatenate([np.arange(n)] * 3))
+    return freeze(np.concatenate([np.arange(n)] * 3))
 
 
 @functools.lru_cache(maxsize=64)
 def _plain_terms(scale: float, kind: str) -> ScoreTerms:
     """The terms of scores that are scaled and nothing else."""
-    factors = Constants(frozen(np.array([scale, 0.0, 1.0], kind)))
+    factors = Constants(freeze(np.array([scale, 0.0, 1.0], kind)))
     return ScoreTerms(factors, _EMPTY[kind], _EMPTY[kind], 0, 0, NO_BIAS, 0, 0, 0, 0)

@@ -74,7 +74,7 @@ class _Sequence(NamedTuple):
         if choices.cap:
             bent = self.tanh(scores / choices.cap)
             scores, bend = bent * choices.cap, 1 - bent * bent
-        away = self.beside(np.abs(np.arange(t)[:, None] + (m - t) - np.arange(m)), scores)
+        away = self.from_host(np.abs(np.arange(t)[:, None] + (m - t) - np.arange(m)), scores)
         if choices.form == TABLE:
             scores = scores + self.extras[0][:, :t, :m].reshape(*shape)
         elif choices.form == SLOPES:
@@ -83,7 +83,7 @@ class _Sequence(NamedTuple):
         change = product(slopes, values.swapaxes(1, 2))
         weights = shares
         if choices.drop:
-            kept = self.beside(kept_weights(choices, call.heads, self.i, t, m).reshape(*shape), scores)
+            kept = self.from_host(kept_weights(choices, call.heads, self.i, t, m).reshape(*shape), scores)
             change, weights = change * kept, shares * kept
         mean = (shares * change).sum(-1)[..., None]
         change = shares * (change - mean)
@@ -130,7 +130,7 @@ class _Sequence(NamedTuple):
         ratio = (1 - power) / (1 + power)
         return self.library.where(x < 0, -ratio, ratio)
 
-    def beside(self, numbers: Array, like: Array) -> Array:
+    def from_host(self, numbers: Array, like: Array) -> Array:
         """Numbers of the host as an array of the library."""
         return self.library.from_host(numbers.astype(self.call.kind), like)
 
@@ -141,7 +141,7 @@ class _Sequence(NamedTuple):
         library = self.library
 
         def zeros(*shape: int) -> Array:
-            return self.beside(np.zeros(shape), x)
+            return self.from_host(np.zeros(shape), x)
 
         wide = library.concatenate([x.swapaxes(0, 2), zeros(columns - m, t, heads)]).swapaxes(0, 2)
         return library.concatenate([wide.swapaxes(0, 1), zeros(rows - t, heads, columns)]).swapaxes(0, 1)

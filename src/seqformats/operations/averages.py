@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..formats import Encoding
 from ..launch.kernel import kernel
 from . import scan
+from .calculation import in_one_array, rows_like
 from .companions import NO_MARKS, Kinds, settled_like
-from .over import in_one_array, rows_like
 from .softmax import cumsum
 
 average_rows = kernel("average_rows")
 
-NO_RANKS = frozen(np.zeros(0, np.int64))
+NO_RANKS = freeze(np.zeros(0, np.int64))
 
 
 class Averages(NamedTuple):
@@ -31,7 +31,7 @@ class Averages(NamedTuple):
     decay: float
     adjust: bool
 
-    def along(self, x: Encoding, back: bool = False) -> Encoding:
+    def average(self, x: Encoding, back: bool = False) -> Encoding:
         """Return the averages of items laid out as `shape`; with `back` the gradient of the items by that of these."""
         data = in_one_array(x).data
         library, structure, item = library_of(data), self.at._structure, self.shape.item_shape
@@ -69,4 +69,4 @@ def _weights(decay: float, adjust: bool, back: bool, longest: int) -> Array:
         else:
             sums = ranks if decay else np.ones(1)
         items, averages = np.ones(sums.size + 1), np.concatenate([[0.0], 1 / sums])
-    return frozen(np.concatenate([[decay], averages, items] if back else [[decay], items, averages]))
+    return freeze(np.concatenate([[decay], averages, items] if back else [[decay], items, averages]))

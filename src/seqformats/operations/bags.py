@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, DType, Library, frozen, to_host
+from ..arrays import NUMPY, Array, DType, Library, freeze, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restore, rows_of
 from ..errors import INDEX
@@ -18,8 +18,8 @@ from ..gradients.operation import Operand, Pullback, linear
 from ..gradients.vjp import vjp
 from ..launch.kernel import Kernel, kernel, variant_of
 from .annotations import Reduced
+from .calculation import scratch
 from .extremes import reduce_max
-from .over import scratch
 from .reduce import reduce_mean, reduce_sum
 from .reduction import over_levels, rows_or_data
 from .select import select_call
@@ -31,7 +31,7 @@ group_ids = kernel("group_ids")
 Operands: TypeAlias = tuple[Any, ...]
 """The table, and the weights if there are some."""
 SUM, MEAN, MAX = "sum", "mean", "max"
-NOTHING = frozen(np.zeros(0, np.int64))
+NOTHING = freeze(np.zeros(0, np.int64))
 PATH = core.Bags()
 
 
@@ -67,7 +67,7 @@ class Bags:
             self.ids = library.copy(self.ids)
         source = self.source(library.alias(table), not back or len(operands) == 1)
         sums = self.reduce(source, weights, back)
-        y = self.laid(sums.values)
+        y = self.make_result(sums.values)
         if not back:
             return y, None
         if len(operands) > 1 or self.mode == MAX:
@@ -78,11 +78,11 @@ class Bags:
         """The pullback of what is linear, in any graph."""
 
         def again(slopes: Operands) -> Reduced:
-            return self.laid(self.reduce(self.source(slopes[0]), NOTHING, False).values)
+            return self.make_result(self.reduce(self.source(slopes[0]), NOTHING, False).values)
 
         return lambda dy: linear(lambda z: self.pull(source, NOTHING, Sums(NOTHING, NOTHING, NOTHING), z), again, dy)
 
-    def laid(self, values: Array) -> Reduced:
+    def make_result(self, values: Array) -> Reduced:
         """The result, of rows in the dtype of the kernels."""
         y = self.library.astype(values, self.name).reshape(self.structure.n, *self.item)
         return over_levels(self.library.settle(y) if self.library.functional else y, self.shape)
@@ -168,7 +168,7 @@ class Bags:
             bag_slopes.start(library, given, (scaled, shifts), args, 1, self.structure)
             self.teach(bag_slopes, PATH.slopes, slopes.dtype, *[self.kind] * 5)
             slopes = scaled
-        named = Named.of(to_host(source.ids), source.height, self.structure)
+        named = Named.from_ids(to_host(source.ids), source.height, self.structure)
         made = self.of_table(named, source, weights, sums, slopes)
         if not weighted:
             return (made,)
@@ -189,11 +189,11 @@ class Bags:
         bags = library.from_host(named.bags, slopes)
         if self.mode == MAX:
             chosen = (slopes, sums.places, library.from_host(named.order, slopes), bags)
-            bag_max_back.start(library, chosen, (out,), (named.structure.offsets, frozen(to)), width, named.structure)
+            bag_max_back.start(library, chosen, (out,), (named.structure.offsets, freeze(to)), width, named.structure)
         else:
             weighted = int(weights is not NOTHING)
             factors = library.take(weights, named.order, 0) if weighted else slopes
-            args = (named.structure.offsets, frozen(to), self.structure.n, 0, weighted)
+            args = (named.structure.offsets, freeze(to), self.structure.n, 0, weighted)
             given = (slopes, factors, bags)
             bag_rows.start(library, given, (out, out, _flags(library, slopes)), args, width, named.structure)
         return self.table_of(places, out)
@@ -270,7 +270,7 @@ class Named(NamedTuple):
     bags: Array  # and the bags of these
 
     @classmethod
-    def of(cls, ids: Array, height: int, bags: Structure) -> Named:
+    def from_ids(cls, ids: Array, height: int, bags: Structure) -> Named:
         """Sort the ids, equal ones in their order."""
         m = ids.size
         table = np.empty(6 * m + 2049, np.int64)

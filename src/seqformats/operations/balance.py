@@ -11,11 +11,11 @@ from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, EMPTY, LONG, OVERFLOW
 from ..formats import LoD, Ragged
 from ..formats.structure import MOST, Structure, flag
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import Lengths
 from .costs import Cost, costs_of, falling, rise
 from .divide import FEW, Task, divide, fit, group, least_bins
-from .questions import lengths_given
+from .inspection import lengths_given
 
 
 class Balance(NamedTuple):
@@ -219,4 +219,4 @@ def _laid_out(of: Array, order: Array, costs: Array, shape: tuple[int, ...], bou
     if len(shape) == 1:
         return Balance(Ragged._freeze(positions, inner), loads, bound)
     outer = Structure.of_lengths(np.full(shape[0], shape[1], np.int64))
-    return Balance(LoD._over(positions, (outer, inner)), loads.reshape(shape), bound)
+    return Balance(LoD._from_levels(positions, (outer, inner)), loads.reshape(shape), bound)

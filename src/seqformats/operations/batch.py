@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import check_at_least
 from ..errors import (
@@ -45,8 +45,8 @@ from ..gradients.operation import (
 from ..launch.kernel import kernel
 from .annotations import XT, Lengths, T
 from .costs import Cost, check_costs, cost_limit, costs_of_widths
+from .inspection import lengths, lengths_given
 from .join import check_alike
-from .questions import lengths, lengths_given
 from .select import select, select_call
 from .trees import joined_trees, split_trees
 
@@ -125,11 +125,11 @@ def _join_parts(parts: Sequence[Any]) -> Any:
         levels = [
             _one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)
         ]
-        return LoD._over(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
+        return LoD._from_levels(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
     structure = _one_after_the_other([part._structure for part in parts])
     if not first._in_one_array:
         arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
-        return first._of(arrays, structure, arrays[0] if arrays else first._sample())
+        return first._from_items(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._freeze(library.concatenate([rows_of(part) for part in parts]), structure)
     longest = max(
         [structure.longest, *[part._form()[0] for part in parts if first._gapped and type(part) is type(first)]]
@@ -259,7 +259,7 @@ def _permutation(given: object, n: int) -> Array:
         raise LENGTHS(
             f"a permutation holds every position from 0 to {n - 1} once, but {int((~seen).argmax())} is missing"
         )
-    return frozen(index)
+    return freeze(index)
 
 
 def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
@@ -374,7 +374,7 @@ def inverse_order(order: Integers | Ragged) -> Array:
     index = _permutation(index, index.size)
     inverse = np.empty(index.size, np.int64)
     inverse[index] = np.arange(index.size)
-    return frozen(inverse)
+    return freeze(inverse)
 
 
 def buckets(

@@ -18,8 +18,8 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, brought_beside, linear_call, operand_beside, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import Batch, Reduced, Weights
+from .calculation import in_one_array, name_of, rows_like, settle
 from .companions import check_beside, check_same_lengths, data_beside
-from .over import in_one_array, name_of, rows_like, settle
 from .reduction import operand_of_reduction, over_levels, rows_or_data
 
 count_bins, take_bins = kernel("count_bins"), kernel("take_bins")
@@ -99,7 +99,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
         def count(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
             if back and not library_of(z._sample()).functional:
                 raise NO_GRADIENT("a count has no gradient; give weights=, which have one")
-            return over_levels(_Numbers(z, width).added(None, "int64"), z), None
+            return over_levels(_Numbers(z, width).sum_bins(None, "int64"), z), None
 
         return Call(own, count, found.result)
     numbers = _Numbers(own, width, fixed=True)
@@ -111,7 +111,7 @@ def _prepare_bincount(x: Batch, size: int, weights: Weights | None) -> Call[Redu
     shape = without_data(mass.own)
 
     def forward(w: Encoding) -> Any:
-        return over_levels(numbers.added(w, kind), own)
+        return over_levels(numbers.sum_bins(w, kind), own)
 
     def transpose(dy: Reduced) -> Any:
         return numbers.spread(rows_or_data(dy), shape, kind)
@@ -160,7 +160,7 @@ class _Numbers:
         if fixed and self.library.functional:  # beside weights in a program of JAX they have values
             self.items = to_host(self.items)
 
-    def added(self, weights: Encoding | None, name: str) -> Array:
+    def sum_bins(self, weights: Encoding | None, name: str) -> Array:
         """Add up the weights of each bin, or count; ``(n, width)`` of this dtype."""
         library, structure, width = self.library, self.x._structure, self.width
         made = "float64" if name.startswith(("float", "bfloat")) else "int64"

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .. import core
-from ..arrays import Array, Library, frozen, library_of
+from ..arrays import Array, Library, freeze, library_of
 from ..arrays.dtypes import HALF, Dtypes, differentiable, means, same, sums, sums_in
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import check_at_least, one_of
@@ -24,7 +24,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
-from .over import name_of, settle
+from .calculation import name_of, settle
 
 chunk_counts, chunk_runs = kernel("chunk_counts"), kernel("chunk_runs")
 fold_chunks, spread_chunks = kernel("fold_chunks"), kernel("spread_chunks")
@@ -56,9 +56,9 @@ def _chunk(x: Encoding, cuts: _Cuts) -> Chunks:
     z = x if x._flat else convert(x, Ragged)
     source = Source(*z._read()).restrict(cuts.short, cuts.begins)
     if not cuts.size:
-        return Chunks._of(lay_out(source, Ragged).data, cuts.origin)
+        return Chunks._from_origin(lay_out(source, Ragged).data, cuts.origin)
     padded = lay_out(source, Masked, (cuts.size, "right"), cuts.fill).data
-    return Chunks._of(padded.reshape(cuts.origin.levels[-1].rows, *source.item), cuts.origin)
+    return Chunks._from_origin(padded.reshape(cuts.origin.levels[-1].rows, *source.item), cuts.origin)
 
 
 def _chunked_rule(x: Encoding, cuts: _Cuts) -> tuple[Chunks, Pullback]:
@@ -85,10 +85,10 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
         library_of(x._sample()).item(fill, x.dtype, x.item_shape)
     structure, step = x._structure, size - overlap
     n = structure.n
-    chunks, _, _ = core.structured(chunk_counts.run, n, 0, structure.lengths, size, step, int(last == "drop"))
+    chunks, _, _ = core.build_structure(chunk_counts.run, n, 0, structure.lengths, size, step, int(last == "drop"))
     k = chunks.rows
     places = structure.offsets, chunks.offsets, size, step, int(last == "shift")
-    short, table, _ = core.structured(chunk_runs.run, k, 2 * k, *places)
+    short, table, _ = core.build_structure(chunk_runs.run, k, 2 * k, *places)
     pads = last == "pad"
     items = Structure.of_lengths(np.full(k, size)) if pads else short
     origin = Origin((*x._levels[:-1], chunks, items), table[:k], structure)
@@ -99,7 +99,7 @@ CHUNK = Operation(_chunk, _chunked_rule, check=_cut, read=_operand)
 
 
 @by_level(keeps=False, kinds=())
-@CHUNK.of
+@CHUNK.register
 def chunk(
     x: Batch,
     size: int,
@@ -182,7 +182,7 @@ def _unchunk(y: Encoding, origin: Origin, how: str) -> LoD:
 
 def _wrap_rows(rows: Array, origin: Origin) -> LoD:
     """Rows of the sequences themselves."""
-    return LoD._over(rows, (*origin.levels[:-2], origin.whole))
+    return LoD._from_levels(rows, (*origin.levels[:-2], origin.whole))
 
 
 def _unchunked_rule(y: Encoding, origin: Origin, how: str) -> tuple[LoD, Pullback]:
@@ -236,7 +236,7 @@ def _find_origin(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str
 UNCHUNK = Operation(_unchunk, _unchunked_rule, check=_find_origin, read=_operand)
 
 
-@UNCHUNK.of
+@UNCHUNK.register
 def unchunk(y: Batch, how: Literal["first", "mean", "max", "last"] = "first", *, like: Batch | None = None) -> LoD:
     """Chunks as the sequences that they are of, for what a model says of every item.
 
@@ -317,7 +317,7 @@ def _take(rows: Array, origin: Origin, last: int) -> Array:
 
 def _move(rows: Array, runs: Structure, places: tuple[Array, Array], count: int) -> Array:
     """Runs from the first of two places to the second, in a new array of zeros."""
-    come, to = (frozen(place) for place in places)
+    come, to = (freeze(place) for place in places)
     source = Source(library_of(rows), rows, runs.flat, runs, rows, tuple(rows.shape[1:])).restrict(runs, come)
     out = source.empty(count, zeros=runs.rows < count)
     put_rows(source, out, to)
@@ -352,7 +352,7 @@ def _spread(rows: Array, origin: Origin) -> Array:
 def _new(library: Library, origin: Origin, item: tuple[int, ...], like: Array) -> Array:
     """Memory for rows of chunks, whose padding is zero."""
     count = origin.levels[-1].rows
-    make = library.zeros if origin.cover.held < count else library.empty
+    make = library.zeros if origin.cover.row_count < count else library.empty
     return make((count, *item), like.dtype, like)
 
 

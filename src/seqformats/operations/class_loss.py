@@ -15,10 +15,10 @@ from ..formats.annotations import Operands
 from ..formats.leaves import calculate, without_data
 from ..gradients.operation import Pullback
 from ..launch.kernel import Work, kernel
+from .calculation import in_one_array, layout_for, rows_like, scratch
 from .choices import Ignored
 from .companions import one_sequence
 from .options import label, share
-from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import over_levels, rows_or_data
 from .spread import spread, sum_items
 
@@ -61,15 +61,15 @@ class ClassLoss(NamedTuple):
     def rows_of(self, losses: Encoding) -> Array:
         """The losses of items, sequence by sequence, as an array of the caller's library."""
         rows = rows_of(losses)
-        return rows if self.on is self.library else self.library.taken(rows, NUMPY)
+        return rows if self.on is self.library else self.library.import_array(rows, NUMPY)
 
     def cast(self, x: Array) -> Array:
         """In the dtype of the kernels."""
         return self.library.astype(x, self.kind)
 
-    def given(self, x: Array) -> Array:
+    def to_caller(self, x: Array) -> Array:
         """Return results of kernels as an array of the caller's library, in the dtype of the scores if that is half."""
-        y = x if self.on is self.library else self.library.taken(x, NUMPY)
+        y = x if self.on is self.library else self.library.import_array(x, NUMPY)
         return self.library.astype(y, self.name) if self.name in HALF else y
 
     def work(self) -> Work | None:
@@ -77,14 +77,14 @@ class ClassLoss(NamedTuple):
         rows = self.at._structure.rows
         return None if self.on is NUMPY else Work(rows, rows)
 
-    def reduced(self, losses: Encoding) -> Any:
+    def reduce(self, losses: Encoding) -> Any:
         """The result, of the losses of items."""
         if self.each == ITEM:
-            return self.shape._with_data(self.given(losses.data))
+            return self.shape._with_data(self.to_caller(losses.data))
         y = sum_items(losses)
         if self.each == SEQUENCE:
-            return over_levels(self.given(y), self.shape)
-        return self.given(self.total(y))
+            return over_levels(self.to_caller(y), self.shape)
+        return self.to_caller(self.total(y))
 
     def total(self, sums: Array) -> Array:
         """The sum of those of all sequences, an array without an axis."""
@@ -96,7 +96,7 @@ class ClassLoss(NamedTuple):
         differentiable(self.name, "a cross entropy")
         z, losses, kept = self.losses(x)
         scores = self.library.alias(z.data)
-        return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
+        return self.reduce(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
 
     def arrays_of(self, dy: Operands) -> Array:
         """The gradient of the result as the kernel takes it."""
@@ -114,7 +114,7 @@ class ClassLoss(NamedTuple):
             inputs = (self.cast(scores), self.targets, self.scale, self.factors, self.cast(slopes), kept)
             args = (self.at._layout(), self.each, self.ignored)
             class_losses_back.start(self.library, inputs, (out,), args, int(item[0]), structure, self.work())
-        return self.shape._with_data(self.library.astype(self.given(out), self.name))
+        return self.shape._with_data(self.library.astype(self.to_caller(out), self.name))
 
     def second_order(self, x: Encoding, dy: Operands) -> Any:
         """The pullback, made of operations that have gradients themselves."""
@@ -122,7 +122,7 @@ class ClassLoss(NamedTuple):
         library, scores = self.library, z.data
         if not self.at.rows:
             return restore(z._with_data(scores * 0), self.shape)
-        kept = self.given(self.losses(self.at._with_data(library.alias(scores)))[2])
+        kept = self.to_caller(self.losses(self.at._with_data(library.alias(scores)))[2])
         if self.ignored.there:  # no infinity may come from items without a loss, since that times 0 is NaN
             counts = (self.targets != self.ignored.target)[..., None]
             scores = library.where(counts, scores, 0.0)

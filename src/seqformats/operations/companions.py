@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
+from ..arrays import NUMPY, Array, Library, adopt, freeze, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, SUMS_IN
 from ..converters.convert import relaid, restore, rows_of
 from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, quote
@@ -20,14 +20,14 @@ from ..formats.encoding import abridge
 from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, operand, operand_beside
+from .calculation import in_one_array, name_of
 from .options import number
-from .over import in_one_array, name_of
 from .spread import sum_items
 
 Scalar = (int, float, np.number)
-NO_MARKS = frozen(np.zeros(0, np.uint8))
+NO_MARKS = freeze(np.zeros(0, np.uint8))
 """Every item counts, or none is an end."""
-NOTHING = frozen(np.zeros(0))
+NOTHING = freeze(np.zeros(0))
 """Numbers that are not there."""
 
 
@@ -57,7 +57,7 @@ def floats_for(what: str, *names: str) -> Kinds:
 @functools.lru_cache(maxsize=64)
 def one_sequence(n: int) -> Structure:
     """The structure of a single sequence of n items."""
-    return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
+    return Structure(freeze(np.array([n])), freeze(np.array([0, n])), n)
 
 
 def total_of(rows: Array) -> Array:
@@ -199,7 +199,7 @@ def marks_where(given: Given, rows: Given) -> Operand:
     library = library_of(own._sample())
     if library is theirs and (library is NUMPY or own.device == library.device(rows)):
         return found
-    return found._replace(own=own._with([theirs.from_host(to_host(leaf), rows) for leaf in own._leaves()]))
+    return found._replace(own=own._with_leaves([theirs.from_host(to_host(leaf), rows) for leaf in own._leaves()]))
 
 
 def copy_constant(given: Array) -> Array:

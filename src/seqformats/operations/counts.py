@@ -8,11 +8,11 @@ from ..arrays import Array, Library
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
 from ..errors import DTYPE
 from ..formats import Encoding
-from ..formats.overlapping import apart
+from ..formats.overlapping import separate
 from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
+from .calculation import Calculation, allocate_workspace
 from .ordering import in_order, wants_order
-from .over import Calculation, allocate_workspace
 from .reduction import ONE, ZERO, Reduction
 from .spread import as_places, extreme_pullback
 
@@ -42,7 +42,7 @@ class Alike(Calculation):
         """See `Calculation`."""
         (data,), structure, first = inputs, at._structure, wants_order(library, at)
         if first:
-            at = apart(at)
+            at = separate(at)
             data = library.astype(in_order(at, places=False)[0], library.dtype_name(data.dtype))
         items = allocate_workspace(library, structure, width, data)
         args = (at._layout(), *self.numbers, int(first))
@@ -54,7 +54,7 @@ MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a
 
 
 @by_level(keeps=False)
-@COUNT.of
+@COUNT.register
 def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Count the items of every sequence that are not zero, column by column.
 
@@ -103,7 +103,7 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
 
 
 @by_level(keeps=False)
-@ANY.of
+@ANY.register
 def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Tell whether any item of every sequence is not zero, column by column.
 
@@ -139,7 +139,7 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 
 
 @by_level(keeps=False)
-@ALL.of
+@ALL.register
 def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
     """Tell whether no item of every sequence is zero, column by column.
 
@@ -175,7 +175,7 @@ def reduce_all(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduc
 
 
 @by_level(keeps=False)
-@NUNIQUE.of
+@NUNIQUE.register
 def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """Count the different items of every sequence, column by column.
 
@@ -225,7 +225,7 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> 
 
 
 @by_level(keeps=False)
-@MODE.of
+@MODE.register
 def reduce_mode(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The most frequent item of every sequence, column by column; of several the smallest.
 

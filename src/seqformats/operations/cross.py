@@ -20,9 +20,9 @@ from ..gradients.cotangent import fitting
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of
 from ..launch.kernel import kernel
-from ..limits import check_room
+from ..memory_checks import check_room
 from .annotations import Batch
-from .over import name_of
+from .calculation import name_of
 from .pick import move
 from .select import sum_of_copies
 from .spread import sum_items
@@ -115,7 +115,7 @@ def cross(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[Pairs]:  # noqa
 
 def _pair(a: Structure, b: Structure) -> Structure:
     """Make the structure of the pairs."""
-    paired: Structure | None = core.structured(pair_lengths.run, a.n, 0, a.lengths, b.lengths)[0]
+    paired: Structure | None = core.build_structure(pair_lengths.run, a.n, 0, a.lengths, b.lengths)[0]
     if paired is None:
         raise MEMORY(f"no memory can hold {(a.lengths.astype(float) @ b.lengths).item():.3g} pairs")
     return paired

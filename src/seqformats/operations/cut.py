@@ -9,18 +9,18 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import core
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..converters.convert import convert
 from ..converters.layouts import check_at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
-from ..formats.planned import laid_by_plan
+from ..formats.call_plans import laid_by_plan
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
-from .over import rows_like
+from .calculation import rows_like
 from .rearrange import per_sequence
 from .runs import Parts, Picks, Runs, rule_of_parts, take
 
@@ -53,7 +53,7 @@ def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Par
         own, bounds = 1, np.empty(3 * n, np.int64)
         bounds[:n], bounds[n : 2 * n], bounds[2 * n :] = first, last, step
     opened = (start is None) | (stop is None) << 1
-    kept, table, longest = core.structured(
+    kept, table, longest = core.build_structure(
         cut_runs.run, n, n + 1, structure.lengths, structure.offsets, bounds, own, opened
     )
     if kept is None:
@@ -63,7 +63,7 @@ def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Par
         return Runs(kept, kept, starts)
     places: Array = np.empty(kept.rows, np.int64)
     cut_places.run(starts, structure.offsets, bounds[2 * (n if own else 1) :], kept.offsets, places)
-    return Picks(kept, frozen(places))
+    return Picks(kept, freeze(places))
 
 
 def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) -> tuple[Parts]:
@@ -78,7 +78,7 @@ CUT = Operation(take, rule_of_parts, check=_cuts, by_column=True)
 
 
 @by_level(keeps=False)
-@CUT.of
+@CUT.register
 def cut(
     x: B, start: Counts | None = None, stop: Counts | None = None, step: Counts = 1, *, level: int = INNERMOST
 ) -> B:
@@ -165,14 +165,14 @@ def _without_middle(structure: Structure, kept: Structure) -> Runs:
     ends = kept.lengths >> 1
     pieces = np.stack([kept.lengths - ends, ends], 1).reshape(-1)
     starts = np.stack([structure.offsets[:-1], structure.offsets[1:] - ends], 1).reshape(-1)
-    return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
+    return Runs(kept, Structure.of_lengths(pieces), freeze(starts))
 
 
 TRUNCATE = Operation(take, rule_of_parts, check=_truncations, by_column=True)
 
 
 @by_level(keeps=False)
-@TRUNCATE.of
+@TRUNCATE.register
 def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right", *, level: int = INNERMOST) -> B:
     """Every sequence cut to at most a given number of items.
 
@@ -310,7 +310,7 @@ def _share(own: Structure, other: Structure, most: int | Array, strategy: str, s
     limits = np.array([most]) if isinstance(most, int) else most
     cut = 0 if strategy == "longest_first" else 1 + ((strategy == "only_first") == second)
     args = other.lengths, own.offsets, limits, cut, second, int(side == "left")
-    kept, starts, longest = core.structured(share_lengths.run, own.n, own.n, own.lengths, *args)
+    kept, starts, longest = core.build_structure(share_lengths.run, own.n, own.n, own.lengths, *args)
     if kept is None:
         i = -1 - longest
         a, b = (other.lengths, own.lengths) if second else (own.lengths, other.lengths)
@@ -329,7 +329,7 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
     """`filling` is the bytes of an item; zeros without it."""
     z = x if x._in_one_array else convert(x, Ragged)
     own, part = int(by.size > 1), int(filling is not None)
-    y = shift_rows.over(z, None, by, own, part)
+    y = shift_rows.move_rows(z, None, by, own, part)
     if y is not None and filling is None:
         return y if z is x else x._with_data(y.data)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
@@ -345,7 +345,7 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
 
 
 def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding, Pullback]:
-    back = frozen(-by)
+    back = freeze(-by)
     transpose = functools.partial(laid_by_plan, _shift, by=back) if back.size == 1 else lambda d: _shift(d, back)
     return _shift(x, by, filling), lambda dy: linear(transpose, lambda d: _shift(d, by), dy)
 
@@ -368,7 +368,7 @@ SHIFT = Operation(_shift, _shift_rule, check=_shifts, planned=True)
 
 
 @by_level(keeps=True)
-@SHIFT.of
+@SHIFT.register
 def shift(x: B, by: Counts, fill: object = 0, *, level: int = INNERMOST) -> B:
     """Every sequence moved along: item t of the result is item ``t - by``, `fill` where there is none.
 

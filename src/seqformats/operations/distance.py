@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, frozen, library_of
+from ..arrays import NUMPY, Array, Library, freeze, library_of
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, is_own
 from ..formats.structure import same_levels
@@ -16,10 +16,10 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
 from ..launch.kernel import Kernel, Work, kernel, variant_of
 from ..launch.threads import num_threads
-from ..limits import remember
+from ..memory_checks import remember
 from .annotations import Batch, Flat, Nested, Reduced
+from .calculation import in_blocks, name_of, scratch, settle
 from .choices import Strips
-from .over import in_blocks, name_of, scratch, settle
 from .reduction import operand_of_reduction, over_levels
 from .texts import in_numbers
 
@@ -228,7 +228,7 @@ def _as_integers(library: Library, items: Array, name: str) -> Array:
 @functools.lru_cache(maxsize=64)
 def _all_pairs(n: int) -> Array:
     """All of them in one unit of work."""
-    return frozen(np.array((0, n)))
+    return freeze(np.array((0, n)))
 
 
 def _shares(x: Encoding, y: Encoding, room: int, here: bool) -> tuple[Array, int]:
@@ -243,4 +243,4 @@ def _shares(x: Encoding, y: Encoding, room: int, here: bool) -> tuple[Array, int
     costs = np.cumsum(one.lengths * (two.lengths / 64.0 + 1.0) + two.lengths + 1.0)
     begins = np.searchsorted(costs, np.arange(units + 1) * (costs[-1] / units))
     begins[-1] = n
-    return frozen(begins), columns
+    return freeze(begins), columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Shape, adopt, frozen, library_of
+from ..arrays import Array, Shape, adopt, freeze, library_of
 from ..arrays.dtypes import HALF
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
@@ -18,11 +18,11 @@ from ..formats.structure import flag, same_levels
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, each_gradient, operands_of
 from .annotations import B, Batch, Counts
-from .attention_call import AttentionCall, Choices, attended, heads_of, may_follow
+from .attention_call import AttentionCall, Choices, attend_by_plan, heads_of, may_follow
 from .attention_rows import NO_BIAS, SLOPES, TABLE
 from .attention_second import second_order
+from .calculation import name_of
 from .options import check_places, key_of, number, share
-from .over import name_of
 from .rearrange import per_sequence
 
 FLOATS = (*HALF, "float32", "float64")
@@ -34,7 +34,7 @@ def _quickly(*operands: Any, causal: bool = False, **options: Any) -> Any:
     """The result by a plan, for the usual options; None where there is none."""
     if options or len(operands) != 3 or type(causal) is not bool or not may_follow(operands):
         return None
-    return attended(*operands, Choices(_scale(operands[0].item_shape), ALL, 0 if causal else ALL))
+    return attend_by_plan(*operands, Choices(_scale(operands[0].item_shape), ALL, 0 if causal else ALL))
 
 
 def _scale(shape: Shape) -> float:
@@ -188,7 +188,7 @@ def _with_places(choices: Choices, own: Given, chunk: object, prefix: object) ->
         counts = per_sequence(prefix, keys.n, "prefix")
         if (counts < 0).any():
             raise ARGUMENT(f"prefix must not be negative, but one is {counts.min()}")
-        choices = choices._replace(prefixes=frozen(np.minimum(counts, keys.lengths)))
+        choices = choices._replace(prefixes=freeze(np.minimum(counts, keys.lengths)))
     return choices
 
 

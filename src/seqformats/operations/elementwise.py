@@ -24,7 +24,7 @@ from ..formats.arithmetic import NUMBERS, fail
 from ..formats.bare import read_column
 from ..formats.encoding import abridge
 from ..formats.pairs import Pairs, is_encoding, is_own
-from ..later import import_now
+from ..lazy_import import import_now
 from . import gaps
 from .library import astype as astype  # of encodings, too
 

@@ -23,7 +23,7 @@ from ..launch.kernel import variant_of
 from .annotations import Batch, Reduced, Weights
 from .bags import MAX, MEAN, NOTHING, PATH, SUM, Bags, Operands, Source, bag_rows
 from .reduction import operand_of_reduction
-from .weighted import weights_of
+from .weighted_sums import weights_of
 
 FLOATS = (*HALF, "float32", "float64")
 _SINGLES = variant_of("float32", "float32", "int64", "float32", "float32", "int64")
@@ -193,7 +193,7 @@ class _InGraph:
     __slots__ = ("height", "ids", "mode", "places", "pullback", "sparse")
 
     twice = by_column = False
-    leads = made = (1,)
+    leads = result_leads = (1,)
 
     def __init__(self, ids: Ragged[Any], mode: str, sparse: bool) -> None:
         self.ids, self.mode, self.sparse = ids, mode, sparse

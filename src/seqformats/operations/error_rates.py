@@ -14,8 +14,8 @@ from ..gradients.operation import operands_of
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .annotations import Batch
+from .calculation import settle
 from .distance import LEAST, pair_of
-from .over import settle
 from .texts import characters, in_numbers, number_words, texts_of
 
 count_errors = kernel("count_errors")

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from .. import core, registry
-from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
+from ..arrays import Array, Library, adopt, freeze, is_array, library_of, with_autograd
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restore, rows_of
 from ..converters.like import convert_like
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
 from ..formats import Encoding, LoD, Ragged, is_own, structure_of
 from ..formats.annotations import Operands, Shaped
+from ..formats.call_plans import MOST_PLACES, by_plan_of, get_or_make, is_on_gpu
 from ..formats.leaves import wants_grad, without_data
-from ..formats.planned import MOST_PLACES, by_plan_of, is_on_gpu, kept
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, linear_call, operand, operand_beside, quickly_by
 from ..launch.kernel import planning
-from ..limits import check_room
+from ..memory_checks import check_room
 from .annotations import B, Batch, Counts, X
-from .over import flat_layout
-from .questions import lengths
+from .calculation import flat_layout
+from .inspection import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
 from .spread import repeat_items, repeat_rows, repeating, spread, sum_items
@@ -263,7 +263,7 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
     make = functools.partial(_copies, counts, outer.lengths)
     if planning and counts.size <= MOST_PLACES and is_on_gpu(own):
-        copies, index, copied = kept(outer, ("copies", counts.tobytes()), make)
+        copies, index, copied = get_or_make(outer, ("copies", counts.tobytes()), make)
     else:
         copies, index, copied = make()
     target = take_rows(out, library, own._sample(), copied.rows, own.item_shape)
@@ -271,8 +271,8 @@ def _repeat(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     def forward(z: Operands) -> Any:
         if target is None:
             return z._choose(index)
-        put(Source(*z._read()).restrict(copied, frozen(outer.offsets[index])), target, copied.flat)
-        return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
+        put(Source(*z._read()).restrict(copied, freeze(outer.offsets[index])), target, copied.flat)
+        return LoD._from_levels(target, z._levels_of(index)) if z.keeps_levels else Ragged._freeze(target, copied)
 
     def back(shape: Encoding, dy: Encoding) -> Any:
         given = rows_of(dy)
@@ -340,6 +340,6 @@ def take_rows(out: Array | None, library: Library, like: Array, rows: int, item:
         raise SHAPE(f"out has {out.shape[0]} rows, but {rows} are needed")
     if library.overlap(out, like):
         raise ARGUMENT("out lies in the same memory as x")
-    library.written(out)
+    library.mark_written(out)
     used: Array = out[:rows]
     return used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..arrays.dtypes import same
 from ..gradients.levels import INNERMOST, at_level, by_level
 from .annotations import Batch, Empty, Reduced
-from .over import Calculation
+from .calculation import Calculation
 from .pieces import twice
 from .reduction import ZERO, Reduction
 from .spread import end_pullback, extreme_pullback, items_at_end
@@ -17,7 +17,7 @@ LAST = Reduction("last", items_at_end[1], end_pullback(1))
 
 
 @by_level(keeps=False)
-@MAX.of
+@MAX.register
 def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The largest item of every sequence, column by column.
 
@@ -66,7 +66,7 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 
 
 @by_level(keeps=False)
-@MIN.of
+@MIN.register
 def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The smallest item of every sequence, column by column.
 
@@ -101,7 +101,7 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Redu
 
 
 @by_level(keeps=False)
-@FIRST.of
+@FIRST.register
 def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The first item of every sequence.
 
@@ -137,7 +137,7 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Re
 
 
 @by_level(keeps=False)
-@LAST.of
+@LAST.register
 def reduce_last(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The last item of every sequence.
 

@@ -15,7 +15,7 @@ from ..formats.structure import Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, operand
 from .annotations import B, Batch
-from .over import Calculation, name_of
+from .calculation import Calculation, name_of
 from .runs import Kept, rule_of_parts, take
 
 
@@ -59,7 +59,7 @@ def check_lengths(found: Structure, wanted: Structure, what: str = "keep") -> No
 
 
 def _keep(own: Encoding, keep: object) -> tuple[Kept]:
-    return (Kept.of(marks_for(own, keep), own._structure),)
+    return (Kept.from_marks(marks_for(own, keep), own._structure),)
 
 
 def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
@@ -72,7 +72,7 @@ FILTER = Operation(take, _filter_rule, check=_keep)
 
 
 @by_level(keeps=False, marks=("keep",))
-@FILTER.of
+@FILTER.register
 def filter(x: B, keep: Batch | Shaped, *, level: int = INNERMOST) -> B:
     """Keep some items of every sequence, and drop the others.
 

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, Library, frozen
+from ..arrays import NUMPY, Array, Library, freeze
 from ..arrays.library import Operand
 from ..converters.convert import relaid
 from ..formats import Encoding, Ragged
 from ..formats.arithmetic import NUMBERS, REFLECTED, fail
 from ..formats.pairs import is_own
-from ..limits import remember
+from ..memory_checks import remember
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -220,5 +220,5 @@ def marks_of(x: Encoding, library: Library = NUMPY, axes: int | None = None) -> 
         rows = Ragged._freeze(np.ones(structure.rows, bool), structure)
         marks: Any = relaid(rows, x._with_data(np.zeros(x._shape[:lead], bool))).data
         marks = marks.reshape(*marks.shape, *(1,) * axes)
-        found = remember(known, key, frozen(marks) if library is NUMPY else library.from_host(~marks, x._sample()))
+        found = remember(known, key, freeze(marks) if library is NUMPY else library.from_host(~marks, x._sample()))
     return found

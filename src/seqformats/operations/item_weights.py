@@ -19,7 +19,7 @@ from .class_loss import ITEM, ONE, SEQUENCE
 from .companions import one_sequence
 from .options import label
 from .reduction import over_levels, rows_or_data
-from .weighted import WITHOUT_SLOPES, WeightedSums, weights_of
+from .weighted_sums import WITHOUT_SLOPES, WeightedSums, weights_of
 
 _UNCOUNTED = -1
 """The target of items that a mask leaves out, where there is none for what is ignored."""
@@ -36,7 +36,7 @@ class ItemWeights(NamedTuple):
     counted: Array | None  # bools (rows,): which items have a loss; None for all
 
     @classmethod
-    def of(
+    def from_weights(
         cls, weights: Weights, own: Encoding, right: Encoding, each: int, ignore: int | None, kind: str
     ) -> tuple[ItemWeights, Encoding, int | None]:
         """The weights of the items of `own`; the targets, and which is ignored, after masks have left out some.
@@ -61,7 +61,7 @@ class ItemWeights(NamedTuple):
         made = cls(given, without_data(own), each, WeightedSums(None, int(mean), kind, False), sums, counted)
         return made, right, ignore
 
-    def reduced(self, losses: Array, weights: Encoding, name: str, back: bool) -> tuple[Any, Pullback | None]:
+    def reduce(self, losses: Array, weights: Encoding, name: str, back: bool) -> tuple[Any, Pullback | None]:
         """The result of the losses ``(rows,)`` of items, in the dtype `name` if that is half, and its pullback.
 
         That gives the gradients of the losses, ``(rows,)``, and of the weights.

@@ -30,15 +30,15 @@ from ..errors import (
 )
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Given
+from ..formats.call_plans import by_plan_of, get_or_make, is_on_gpu
 from ..formats.leaves import without_data
-from ..formats.planned import by_plan_of, is_on_gpu, kept
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, quickly_by
 from ..launch.kernel import Numbers, kernel, planning
 from ..layout import Layout
-from ..limits import allocate, remember
+from ..memory_checks import allocate, remember
 from .annotations import B
-from .over import flat_layout
+from .calculation import flat_layout
 from .spread import repeat_items, sum_items
 
 join_lengths, join_rows, interleave_rows = kernel("join_lengths"), kernel("join_rows"), kernel("interleave_rows")
@@ -84,7 +84,7 @@ class Joint:
         """Offsets of all parts, and the structure of all together, which is kept with that of the first."""
         others = self.structures[1:]
         key = "joined", *map(id, others)
-        cum, whole, of = kept(first, key, self._whole)
+        cum, whole, of = get_or_make(first, key, self._whole)
         if any(one() is not other for one, other in zip(of, others, strict=True)):  # those are gone
             first.calls.pop(key, None)
             cum, whole, _ = self._whole()
@@ -96,7 +96,7 @@ class Joint:
         once = None if self.batches else np.arange(self.n + 1)
         cum = np.concatenate([once if structure is None else structure.offsets for structure in self.structures])
         cum.setflags(write=False)
-        whole: Structure | None = core.structured(join_lengths.run, self.n, 0, cum)[0]
+        whole: Structure | None = core.build_structure(join_lengths.run, self.n, 0, cum)[0]
         if whole is None:
             raise OVERFLOW(f"the parts have {sum(self.sizes())} items, more than int64 can count")
         return cum, whole, [weakref.ref(other) for other in self.structures[1:]] if self.batches else []
@@ -127,7 +127,7 @@ class Joint:
             bases: list[int] = []
             units: list[int] = []  # of an absolute layout 1, of an item 0
             begins = self.cum
-            for k, part in enumerate(parts if self.batches else self._beside(sample, parts, row)):
+            for k, part in enumerate(parts if self.batches else self._expand_constants(sample, parts, row)):
                 if not isinstance(part, Encoding):
                     held.append(part)
                     bases.append((NUMPY if type(part) is np.ndarray else library).address(part))
@@ -198,7 +198,7 @@ class Joint:
             return like._freeze(rows, self.whole, *like._form())
         return convert_like(Ragged._freeze(rows, self.whole), without_data(like) if like.keeps_levels else like)
 
-    def _beside(self, sample: Array, parts: Sequence[Any], row: int) -> list[Any]:
+    def _expand_constants(self, sample: Array, parts: Sequence[Any], row: int) -> list[Any]:
         """The parts, and of single items arrays that hold one row of bytes beside the sample."""
         found: list[Any] = []
         for part in parts:
@@ -213,7 +213,7 @@ class Joint:
             numbers = Numbers([part for part in found if type(part) is np.ndarray])
             for k, part in enumerate(found):
                 if type(part) is np.ndarray:
-                    found[k] = numbers.beside(self.library, part, sample)
+                    found[k] = numbers.send_one(self.library, part, sample)
         return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from ..arrays import Array, adopt, frozen, is_array, library_of, to_host
+from ..arrays import Array, adopt, freeze, is_array, library_of, to_host
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import check_at_least, one_of
 from ..converters.like import in_kind_of
@@ -36,7 +36,7 @@ from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, linear_call, operand, operation
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat
-from .over import name_of
+from .calculation import name_of
 from .rearrange import one_token_an_item, tokens_wanted, without_tokens
 
 split_rows = kernel("split_rows")
@@ -54,7 +54,7 @@ class _Sequences(NamedTuple):
     gradient: Pullback | None = None
 
     @classmethod
-    def of(cls, x: Given) -> _Sequences:
+    def from_batch(cls, x: Given) -> _Sequences:
         """A batch, or an array of rows."""
         if is_array(x):
             rows = adopt(x, "x")[1]
@@ -65,7 +65,7 @@ class _Sequences(NamedTuple):
         own, _, gradient = operand(x)
         return cls(own, False, (lambda y: _in_lists(y, x)) if is_list(x) else None, gradient)
 
-    def over(self, levels: tuple[Structure, ...]) -> Call[Any]:
+    def with_levels(self, levels: tuple[Structure, ...]) -> Call[Any]:
         """Put other levels over the rows."""
         own, shape = self.own, without_data(self.own)
 
@@ -73,11 +73,11 @@ class _Sequences(NamedTuple):
             return restore(Ragged._freeze(rows_of(dy), own._structure), shape)
 
         # not an operand: what shares memory is in the graph by itself, and a conversion takes care of what does not
-        return Call((), lambda *_: (LoD._over(rows_of(own), levels), back), self.result, self.gradient)
+        return Call((), lambda *_: (LoD._from_levels(rows_of(own), levels), back), self.result, self.gradient)
 
     def split(self, parts: Structure, counts: Array) -> Call[Any]:
         """Each sequence in so many parts, of which none has lost a row."""
-        return self.over(self.levels(parts, counts))
+        return self.with_levels(self.levels(parts, counts))
 
     def levels(self, parts: Structure, counts: Array) -> tuple[Structure, ...]:
         """The levels, when each sequence has so many parts."""
@@ -160,7 +160,7 @@ def split_at(
     >>> sf.split_at(np.array([5, 6, 0, 7, 8]), 0, keep="drop").to_nested()
     [[5, 6], [7, 8]]
     """
-    given = _Sequences.of(x)
+    given = _Sequences.from_batch(x)
     own, how = given.own, one_of(keep, "keep", _KEEP)
     one_token_an_item(own, "split_at")
     if own.rows == 0 and is_list(x):  # which have no dtype without items
@@ -252,7 +252,7 @@ def split(
     >>> sf.split(x, lengths=[[1, 2], [1]]).to_nested()
     [[[0.5], [1.5, 2.5]], [[3.5]]]
     """
-    given = _Sequences.of(x)
+    given = _Sequences.from_batch(x)
     how = one_of(keep, "keep", _KEEP)
     if (where is None) == (lengths is None):
         raise KIND("split takes either where= or lengths=")
@@ -305,11 +305,11 @@ def _split_at_places(given: _Sequences, places: Array, how: int) -> Call[Any]:
     parts = Structure.of_lengths(sizes[:found].copy())
     if _KEEP[how] != "drop":
         return given.split(parts, counts)
-    levels, starts, shape = given.levels(parts, counts), frozen(begins[:found]), without_data(own)
+    levels, starts, shape = given.levels(parts, counts), freeze(begins[:found]), without_data(own)
 
     def cut(z: Encoding) -> LoD:
         source = Source(*(z if z._flat else convert(z, Ragged))._read())
-        return LoD._over(lay_out(source.restrict(parts, starts), Ragged).data, levels)
+        return LoD._from_levels(lay_out(source.restrict(parts, starts), Ragged).data, levels)
 
     def place(dy: Encoding) -> Any:
         source = Source(*convert(dy, Ragged)._read())
@@ -376,7 +376,7 @@ def flatten_levels(x: Batch, levels: int = 1, *, outermost: bool = False) -> Cal
         last = "it has one level, and that stays" if have == 1 else f"it has {have} levels, of which one stays"
         raise LEVEL(f"{type(x).__name__} cannot lose {quote(count)} level{'s' * (count > 1)}: {last}")
     kept = own._levels[count:] if outermost else (*own._levels[: -1 - count], structure_of(own, -1 - count))
-    return given.over(kept)
+    return given.with_levels(kept)
 
 
 @overload
@@ -422,11 +422,11 @@ def nest(x: Batch, lengths: Integers) -> Call[Any]:
     groups = Structure.of_lengths(integers(lengths, "lengths"), None, "lengths")
     if groups.rows != len(given.own):
         raise ROWS(f"lengths add up to {groups.rows}, but there are {len(given.own)} sequences")
-    return given.over((groups, *given.own._levels))
+    return given.with_levels((groups, *given.own._levels))
 
 
 def _levels_of(x: object) -> _Sequences:
     """A batch, which is no array."""
     if is_array(x):
         operand(x)  # raises
-    return _Sequences.of(x)
+    return _Sequences.from_batch(x)

@@ -18,13 +18,13 @@ from ..formats.leaves import connect, without_data
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand
 from .annotations import Batch, Weights
+from .calculation import flat_layout
 from .choices import Ignored
 from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
 from .companions import one_sequence
 from .item_weights import ItemWeights
 from .loss import REDUCTIONS, items_of, targets_of
 from .options import choice, label, share
-from .over import flat_layout
 from .reduction import over_levels, rows_or_data
 from .spread import spread, sum_items
 
@@ -121,7 +121,7 @@ def linear_cross_entropy(
     kind = in_floats(name, "a cross entropy")[0]
     right, mass = targets_of(targets, own), None
     if weights is not None:
-        mass, right, ignore = ItemWeights.of(weights, own, right, each, ignore, kind)
+        mass, right, ignore = ItemWeights.from_weights(weights, own, right, each, ignore, kind)
         ignored = Ignored(0, 0) if ignore is None else Ignored(ignore, 1)
     counts = counts_of(right, classes, ignored)
     size = max(_SCORES // max(classes, 1), _FEWEST) if chunk is None else check_at_least(chunk, "chunk", 1)
@@ -216,9 +216,9 @@ class _LinearLoss(NamedTuple):
         losses = [piece.losses(rows, parameters) for piece in self.pieces()]
         made = library.concatenate(losses) if losses else library.zeros((0,), library.dtype(self.kind), rows)
         if self.mass is None:
-            y = self.reduced(Ragged._freeze(made, self.shape._structure))
+            y = self.reduce(Ragged._freeze(made, self.shape._structure))
             return y, (lambda dy: self.backward(rows, parameters, self.slopes(dy, rows))) if back else None
-        y, pull = self.mass.reduced(made, factors, self.name, back)
+        y, pull = self.mass.reduce(made, factors, self.name, back)
 
         def pullback(dy: Operands) -> tuple[Any, ...]:
             assert pull is not None
@@ -227,7 +227,7 @@ class _LinearLoss(NamedTuple):
 
         return y, pullback if back else None
 
-    def reduced(self, losses: Encoding) -> Any:
+    def reduce(self, losses: Encoding) -> Any:
         """The result, of the losses of items in float32 or more."""
         if self.each == ITEM:
             return restore(losses._with_data(self.library.astype(losses.data, self.name)), self.shape)
@@ -328,7 +328,7 @@ class _Piece(NamedTuple):
         z = self.batch(self.scores(rows[self.begin : self.end], parameters))
         loss = self.loss(z)
         made = loss.losses(z)[1].data
-        return made if loss.on is loss.library else loss.library.taken(made, NUMPY)
+        return made if loss.on is loss.library else loss.library.import_array(made, NUMPY)
 
     def slopes(self, states: Array, parameters: list[Array], dy: Array) -> Array:
         """The gradient of the scores ``(items, classes)``."""

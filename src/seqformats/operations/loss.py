@@ -25,10 +25,10 @@ from ..gradients.operation import (
     with_rule,
 )
 from .annotations import B, Batch, Flat, Nested, Weights
+from .calculation import name_of
 from .class_loss import ITEM, ClassLoss, loss_of
 from .item_weights import ItemWeights
 from .options import choice
-from .over import name_of
 from .reduction import operand_of_reduction
 
 REDUCTIONS = ("mean", "sequence", "none", "sum")  # by the numbers ONE, SEQUENCE, ITEM and TOTAL
@@ -179,7 +179,7 @@ def _prepare(
     loss = loss_of(own, right, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-        return loss.with_pullback(x) if back else (loss.reduced(loss.losses(x)[1]), None)
+        return loss.with_pullback(x) if back else (loss.reduce(loss.losses(x)[1]), None)
 
     return Call(own, rule, result, gradient, loss.second_order)
 
@@ -195,7 +195,7 @@ def _prepare_weighted(
     """`cross_entropy` with weights, of the losses of items."""
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
     kind = in_floats(name_of(own), "a cross entropy")[0]
-    mass, right, ignore = ItemWeights.of(weights, own, targets_of(targets, own), each, ignore, kind)
+    mass, right, ignore = ItemWeights.from_weights(weights, own, targets_of(targets, own), each, ignore, kind)
     loss = loss_of(own, right, ITEM, ignore, smoothing)
 
     def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback | None]:
@@ -203,7 +203,7 @@ def _prepare_weighted(
             differentiable(loss.name, "a cross entropy")
         x, factors = operands
         z, losses, kept = loss.losses(x)
-        y, pull = mass.reduced(loss.rows_of(losses), factors, loss.name, back)
+        y, pull = mass.reduce(loss.rows_of(losses), factors, loss.name, back)
         scores = loss.library.alias(z.data)
 
         def pullback(dy: Operands) -> tuple[Any, Any]:

@@ -113,7 +113,7 @@ def map_sequences(
     if not isinstance(result, str) or result not in _RESULTS:
         raise CHOICE(f'result must be "auto", "item" or "sequence", not {quote(result)}')
     batches: list[Encoding] = [each.own for each in operands_of(x, *more)]
-    outer = [None if level is INNERMOST else Outer.of(each, level) for each in (x, *more)]
+    outer = [None if level is INNERMOST else Outer.from_batch(each, level) for each in (x, *more)]
     batches = [one if found is None else found.inner for one, found in zip(batches, outer, strict=True)]
     own = batches[0]
     for k, other in enumerate(batches):
@@ -210,9 +210,9 @@ def _call_compiled(fn: Callable[..., Any], batches: list[Encoding], result: str)
     sequences = _is_sequence(result, mapped.axes, own)
     if not sequences:
         items = mapped.items()
-        return (items if library is NUMPY else library.taken(items, NUMPY)), False
+        return (items if library is NUMPY else library.import_array(items, NUMPY)), False
     data, lengths = mapped.sequences()
-    data = data if library is NUMPY else library.taken(data, NUMPY)
+    data = data if library is NUMPY else library.import_array(data, NUMPY)
     return Ragged._freeze(data, Structure.of_lengths(lengths)), True
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, SupportsFloat, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, frozen, library_of
+from ..arrays import Array, Library, freeze, library_of
 from ..converters.convert import convert, relaid, rows_of
 from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
@@ -34,11 +34,11 @@ from ..formats.structure import whole as check_whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import B, Batch
+from .calculation import rows_like
 from .choices import Corruption, Masking
 from .options import ALL, check_places, key_of, label, number, share
-from .over import rows_like
 from .spans import divide, divide_around, rows_in_spans, special_rows
 
 mask_items, corrupt_items, pad_blocks = kernel("mask_items"), kernel("corrupt_items"), kernel("pad_blocks")
@@ -48,7 +48,7 @@ _RANGES = {
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 }
 """What ids of these dtypes can be, beside labels of int64."""
-_NO_MARKS, _NO_IDS = frozen(np.zeros(0, np.uint8)), frozen(np.zeros(0, np.int64))
+_NO_MARKS, _NO_IDS = freeze(np.zeros(0, np.uint8)), freeze(np.zeros(0, np.int64))
 
 
 class MaskedTokens(NamedTuple, Generic[B]):
@@ -426,7 +426,7 @@ def _numbers(
         if count > min(most + 1, ALL):
             raise EXACT(f"vocabulary={quote(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
     elif vocabulary is not None:
-        drawn = frozen(integers(vocabulary, "vocabulary"))
+        drawn = freeze(integers(vocabulary, "vocabulary"))
         count = drawn.size
         if count and not (least <= int(drawn.min()) and int(drawn.max()) <= most):
             raise EXACT(f"ids of the vocabulary do not fit {name}, the dtype of the ids")
@@ -436,13 +436,13 @@ def _numbers(
     of = 1.0 if in_words else part  # an item of a word has a number of its own
     ends = (part, of * masked, of * (masked + changed if kept else 1.0))
     bounds = [round(end * ALL) for end in ends]
-    return frozen(np.array([key_of(seed), *bounds, mask, count, label(ignore)], np.int64)), drawn
+    return freeze(np.array([key_of(seed), *bounds, mask, count, label(ignore)], np.int64)), drawn
 
 
 def _sorted_ids(special: Given) -> Array:
     if type(special) is tuple and not special:
         return _NO_IDS
-    return frozen(np.sort(integers(list(special) if isinstance(special, Set) else special, "special")))
+    return freeze(np.sort(integers(list(special) if isinstance(special, Set) else special, "special")))
 
 
 # --- marks beside items -----------------------------------------------------------------------------------------------
@@ -483,7 +483,7 @@ def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
     words, outer = levels[-1], levels[-2]
     begins = np.zeros(words.rows, np.uint8)
     begins[words.offsets[:-1][words.lengths > 0]] = 1
-    return frozen(begins), Ragged._freeze(items.data, Structure.of_offsets(words.offsets[outer.offsets]))
+    return freeze(begins), Ragged._freeze(items.data, Structure.of_offsets(words.offsets[outer.offsets]))
 
 
 def _fill(library: Library, x: Encoding, item: tuple[int, ...], value: int, like: Array) -> Array:

@@ -12,10 +12,10 @@ from ..formats import Encoding
 from ..formats.structure import MOST, flag, whole
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import Batch
+from .calculation import in_one_array, name_of
 from .choices import Rectangle
-from .over import in_one_array, name_of
 
 fill_inputs = kernel("fill_inputs")
 
@@ -122,7 +122,7 @@ def model_inputs(
     args = (x._layout(), Rectangle(most, int(truncation_side == "left"), int(side == "left"), pad, ignored))
     fill_inputs.start(made, (data,), (*outs, *nothing), args, shape[1], structure, Work(n, n))
     if made is not target:
-        outs = [target.taken(out, made) for out in outs]
+        outs = [target.import_array(out, made) for out in outs]
     return dict(zip(_NAMES, outs, strict=False))
 
 

@@ -18,7 +18,7 @@ from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, linear, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
-from .over import Calculation, Spreading, flat_layout
+from .calculation import Calculation, Spreading, flat_layout
 from .pieces import vary_parts
 from .reduction import MEAN, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_items

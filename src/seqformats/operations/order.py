@@ -8,12 +8,12 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..converters.convert import convert
 from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Given
-from ..formats.planned import by_plan
+from ..formats.call_plans import by_plan
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure, flag
 from ..gradients.levels import INNERMOST, at_level, by_level
@@ -22,10 +22,10 @@ from ..launch.kernel import planning
 from ..layout import Constants
 from .annotations import B, Batch, Counts
 from .attention import position_ids
+from .calculation import flat_layout, in_one_array, name_of, settle
 from .companions import batch_beside
 from .filter import starts_of_equal
 from .ordering import PLACES, VALUES, order
-from .over import flat_layout, in_one_array, name_of, settle
 from .pick import in_kind_of, pick, pick_call, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
@@ -34,7 +34,7 @@ from .topk import largest_of
 T = TypeVar("T")
 
 
-_FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
+_FEW, _NONE = 64, Constants(freeze(np.zeros(0, np.int64)))
 """Maximum k for which the largest items are found without sorting all, and an empty array for that kernel."""
 
 
@@ -68,7 +68,7 @@ def _largest(x: Encoding, kept: Structure, falling: bool, k: int) -> tuple[Array
     return (_few(x, kept, k) if falling else None) or _first(x, kept, falling, True)
 
 
-def _kept(structure: Structure, counts: Array | int) -> Structure:
+def _shorten(structure: Structure, counts: Array | int) -> Structure:
     """Return the structure of the first `counts` items of every sequence; with plans it is kept for later calls."""
     key = "kept", counts
     known = planning and type(counts) is int
@@ -316,7 +316,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     if counts is not k and (counts < 0).any():
         i = int((counts < 0).argmax())
         raise ARGUMENT(f"k must not be negative, but is {counts[i]} for sequence {i}")
-    kept = _kept(structure, counts)
+    kept = _shorten(structure, counts)
     sample = own._sample()
     if counts is k:
         chosen, places = by_plan(own, (sample,), ("topk", k, falling), _largest, own, kept, falling, k)
@@ -407,14 +407,14 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
     at = flat_layout(structure, own.item_shape, own.dtype)
     values = order(in_one_array(own), at, False, wanted=VALUES)[0]
     z = Ragged._freeze(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
-    parts = Kept.of(starts_of_equal(z).data, structure)
+    parts = Kept.from_marks(starts_of_equal(z).data, structure)
     lengths = parts.kept
-    found = in_kind_of(parts.taken(z).data, lengths, own)
+    found = in_kind_of(parts.take(z).data, lengths, own)
     distinct: B = found if result is None else result(found)
     if not wanted:
         return distinct
     library = library_of(z.data)
-    begins = library.to_numpy(parts.taken(z._with_data(position_ids(z))).data)
+    begins = library.to_numpy(parts.take(z._with_data(position_ids(z))).data)
     ends = np.append(begins[1:], 0)
     some = lengths.lengths > 0
     ends[lengths.offsets[1:][some] - 1] = structure.lengths[some]

@@ -12,9 +12,9 @@ from ..arrays.dtypes import same
 from ..formats import Encoding
 from ..launch.kernel import kernel
 from ..layout import SHORT
-from ..limits import remember
+from ..memory_checks import remember
+from .calculation import rows_like, scratch
 from .choices import Order
-from .over import rows_like, scratch
 from .pieces import Job, are_long, order_parts
 
 order_rows = kernel("order_rows")
@@ -45,7 +45,7 @@ def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: 
     data = library.alias(x.data)
     if cast is not None:
         data = library.astype(data, cast)
-    ints = data if signed is None else library.aligned(data).view(signed)
+    ints = data if signed is None else library.align(data).view(signed)
     width = math.prod(item)
     rows = structure.bound if structure.late else structure.rows
     size = 2 * rows * width

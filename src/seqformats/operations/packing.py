@@ -17,10 +17,10 @@ from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from .annotations import Batch, Lengths
 from .attention import position_ids
+from .calculation import name_of
 from .costs import falling
 from .divide import Task, fit, group, least_bins, pack_fewer
-from .over import name_of
-from .questions import lengths_given
+from .inspection import lengths_given
 
 cut_buckets = kernel("cut_buckets")
 

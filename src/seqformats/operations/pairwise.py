@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import core
-from ..arrays import Array, Library, frozen, library_of, to_host
+from ..arrays import Array, Library, freeze, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, DTYPE, INDEX, LEVELS, OVERFLOW, SHAPE, WHOLE
@@ -23,10 +23,10 @@ from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, operand, operands_of
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
+from .calculation import name_of
 from .embedding_bag import FLOATS, embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
-from .over import name_of
 from .reduce import reduce_sum
 from .topk import argmax
 
@@ -94,7 +94,7 @@ def pairwise_dot(x: Batch, y: Batch, *, level: int = INNERMOST) -> Call[LoD]:  #
     outer = one._levels[:-1], two._levels[:-1]
     if all(outer) and not same_levels(*outer):
         raise LEVELS("y has other outer levels than x")
-    call = _Products(without_data(one), without_data(two), _Pairs.of(one._structure, two._structure))
+    call = _Products(without_data(one), without_data(two), _Pairs.from_structures(one._structure, two._structure))
     return Call((one, two), call.rule, None, each_gradient(given), call.gradients)
 
 
@@ -169,7 +169,7 @@ def maxsim(
     else:
         results = operand(candidates)
         scored, chosen = _candidates(results.own, one._structure.n, count)
-    call = _Scores(without_data(one), without_data(two), results, frozen(scored), frozen(chosen))
+    call = _Scores(without_data(one), without_data(two), results, freeze(scored), freeze(chosen))
     result = None if results is None else results.result
     return Call((one, two), call.rule, result, each_gradient(given), call.gradients)
 
@@ -216,9 +216,9 @@ class _Pairs(NamedTuple):
     begins: Array  # the products before each sequence
 
     @classmethod
-    def of(cls, one: Structure, two: Structure) -> _Pairs:
+    def from_structures(cls, one: Structure, two: Structure) -> _Pairs:
         """Pair the items of two batches."""
-        inner, begins, _ = core.structured(pair_items.run, one.rows, one.n + 1, one.offsets, two.offsets)
+        inner, begins, _ = core.build_structure(pair_items.run, one.rows, one.n + 1, one.offsets, two.offsets)
         if inner is None:
             raise OVERFLOW("the products would be more than int64 can count")
         return cls(one, two, inner, begins)
@@ -227,16 +227,16 @@ class _Pairs(NamedTuple):
     def other(self) -> Array:
         """The item of the second in each pair, int64."""
         starts = np.repeat(self.two.offsets[:-1], self.one.lengths)
-        return frozen(np.repeat(starts - self.inner.offsets[:-1], self.inner.lengths) + np.arange(self.inner.rows))
+        return freeze(np.repeat(starts - self.inner.offsets[:-1], self.inner.lengths) + np.arange(self.inner.rows))
 
     def swap(self) -> tuple[_Pairs, Array]:
         """Return these pairs in the order of the second, and their places here."""
-        pairs = _Pairs.of(self.two, self.one)
+        pairs = _Pairs.from_structures(self.two, self.one)
         items = pairs.other
         place = np.repeat(
             np.arange(self.two.rows) - np.repeat(self.two.offsets[:-1], self.two.lengths), pairs.inner.lengths
         )
-        return pairs, frozen(self.inner.offsets[items] + place)
+        return pairs, freeze(self.inner.offsets[items] + place)
 
     def products(self, library: Library, x: Array, y: Array) -> Array:
         """The product of each pair, outside of any graph."""
@@ -282,7 +282,7 @@ class _Products(NamedTuple):
         library, name = library_of(x), name_of(operands[0])
         values = library.astype(self.pairs.products(library, x, y), name)
         levels = self.one._levels if self.one.keeps_levels else (self.pairs.one,)
-        found = LoD._over(values, (*levels, self.pairs.inner))
+        found = LoD._from_levels(values, (*levels, self.pairs.inner))
         kept = tuple([Ragged._freeze(library.alias(z), s) for z, s in ((x, self.pairs.one), (y, self.pairs.two))])
         return found, lambda dy: self.gradients(kept, dy)
 
@@ -327,11 +327,11 @@ class _Scores:
             i, j = self.scored[part], self.chosen[part]
             if large:
                 one, two = (Structure.of_lengths(z.lengths[k]) for z, k in ((queries, i), (documents, j)))
-                pairs = _Pairs.of(one, two)
+                pairs = _Pairs.from_structures(one, two)
                 made = library.products([ones[k] for k in i.tolist()], [others[k] for k in j.tolist()])
             else:
                 some, among = (z[part] if whole else z._choose(k) for z, k in ((queries, i), (documents, j)))
-                pairs = _Pairs.of(some._structure, among._structure)
+                pairs = _Pairs.from_structures(some._structure, among._structure)
                 made = pairs.by_kernel(library, some.data, among.data)
             products = Ragged._freeze(made, pairs.inner)
             parts.append(reduce_sum(Ragged._freeze(reduce_max(products, empty=-np.inf), pairs.one)))
@@ -342,7 +342,7 @@ class _Scores:
         values = library.concatenate(parts) if parts else library.zeros((0,), x.dtype, x)
         self.best = np.concatenate(best) if best else np.zeros(0, np.int64)
         values = library.astype(values, name)
-        y_ = values if self.results is None else self.laid(values, self.results.own)
+        y_ = values if self.results is None else self.make_result(values, self.results.own)
         return y_, (lambda dy: self.gradients((queries, documents), dy)) if back else None
 
     def counts(self) -> Array:
@@ -350,7 +350,7 @@ class _Scores:
         counts: Array = self.one._structure.lengths[self.scored] * self.two._structure.lengths[self.chosen]
         return counts
 
-    def laid(self, values: Array, own: Encoding) -> Any:
+    def make_result(self, values: Array, own: Encoding) -> Any:
         """The scores as the candidates are."""
         return restore(Ragged._freeze(values, own._structure), own)
 

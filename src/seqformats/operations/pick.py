@@ -18,15 +18,15 @@ from ..converters.convert import convert, restore, rows_of
 from ..converters.like import convert_like
 from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
+from ..formats.call_plans import MOST_PLACES, by_plan
 from ..formats.leaves import without_data
-from ..formats.planned import MOST_PLACES, by_plan
 from ..formats.structure import MOST, Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel, planning
-from ..limits import allocate
+from ..memory_checks import allocate
 from .annotations import B, Batch
-from .over import flat_layout, name_of
+from .calculation import flat_layout, name_of
 
 pick_rows, add_rows, wrap_places = kernel("pick_rows"), kernel("add_rows"), kernel("wrap_places")
 
@@ -56,7 +56,7 @@ def move(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns: 
     of each.
     """
     if columns == 1:
-        found = mover.over(z, structure, structure.offsets, *args)
+        found = mover.move_rows(z, structure, structure.offsets, *args)
         if found is not None:
             return found if z._flat and not z.keeps_levels else convert_like(found, without_data(z))
     library, data, at, _, sample, item, _ = (convert(z, Ragged) if z._by_steps else z)._read()
@@ -95,13 +95,13 @@ def place(
     args = rows, structure, places, at, once, by_column, start
     if start is None and planning and type(places) is not np.ndarray and structure.n <= MOST_PLACES:
         key = "place", once, by_column, rows.shape, rows.dtype, structure.offsets.tobytes(), places.shape
-        found = at._with_data(by_plan(at, (rows, places), key, _placed, *args))
+        found = at._with_data(by_plan(at, (rows, places), key, _place_rows, *args))
     else:
-        found = at._with_data(_placed(*args))
+        found = at._with_data(_place_rows(*args))
     return found if blocks else restore(found, like)
 
 
-def _placed(
+def _place_rows(
     rows: Array, structure: Structure, places: Array, at: Any, once: bool, by_column: bool, start: Array | None
 ) -> Array:
     """The data of `place`, laid out as `at`."""
@@ -199,7 +199,7 @@ GATHER = Operation(pick, _gathered_rule, check=places_in)
 
 
 @by_level(keeps=False, marks=("index",))
-@GATHER.of
+@GATHER.register
 def gather(x: B, index: Batch, *, level: int = INNERMOST) -> B:
     """Take the items at chosen places of every sequence, in the order in which they are chosen.
 

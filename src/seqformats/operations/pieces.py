@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, Library, frozen
+from ..arrays import Array, Library, freeze
 from ..formats import Ragged
 from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
@@ -28,7 +28,7 @@ repeat_rows, find_rows, first_places = kernel("repeat_rows"), kernel("find_rows"
 topk_rows, merge_tops = kernel("topk_rows"), kernel("merge_tops")
 key_rows, merge_runs, take_ordered = kernel("key_rows"), kernel("merge_runs"), kernel("take_ordered")
 
-_ONE = Constants(frozen(np.ones(1, np.int64)))
+_ONE = Constants(freeze(np.ones(1, np.int64)))
 
 
 class Job(NamedTuple):
@@ -54,7 +54,7 @@ def cut(
     """The data and the layout of the pieces, their structure, and that of the sequences whose rows they are."""
     pieces: Pieces = structure.pieces
     data, at = in_blocks(library, data, at, width, structure)
-    return data, pieces.laid(at), pieces.each, pieces.whole
+    return data, pieces.find_layout(at), pieces.each, pieces.whole
 
 
 def in_blocks(library: Library, data: Array, at: Layout, width: int, structure: Structure) -> tuple[Array, Layout]:

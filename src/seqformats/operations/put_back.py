@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..arrays import Array, Library, frozen, is_array, library_of
+from ..arrays import Array, Library, freeze, is_array, library_of
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import lod_to_ragged
 from ..errors import COUNTS, EXACT, KIND, LEVELS, UNLIKE, ConversionError
@@ -105,16 +105,16 @@ def masked_scatter(base: Batch | complex, mask: Batch | Shaped, values: Batch | 
         item = tuple(rows.shape[1:]) if is_array(given.own) else given.own.item_shape
         start: Any = Ragged._freeze(_fill(base, rows, (whole.own._structure.rows, *item)), whole.own._structure)
     else:
-        whole, given = _together(base, values, given)
+        whole, given = _read_operands(base, values, given)
         start = whole.own
-    puts = _Puts(start, whole.own, Kept.of(marks_for(start, mask, "mask"), start._structure), given.own)
+    puts = _Puts(start, whole.own, Kept.from_marks(marks_for(start, mask, "mask"), start._structure), given.own)
     if start is whole.own:
         gradient = each_gradient((whole, given))
         return linear_call((start, given.own), puts.forward, puts.back, whole.result, gradient, check=puts.keep)
     return Call(given.own, puts.rule_of_values, whole.result, given.gradient)
 
 
-def _together(base: object, values: object, given: Operand) -> tuple[Operand, Operand]:
+def _read_operands(base: object, values: object, given: Operand) -> tuple[Operand, Operand]:
     """The two as operands of one library, where one of them is lists of numbers."""
     if is_array(given.own):
         return operand_beside(base, given.own), given
@@ -133,7 +133,7 @@ def _as_empty(values: object, found: Operand, base: Encoding) -> Operand:
     if base.keeps_levels and not levels:
         counts = [len(own), *[0] * (len(base._levels) - 1)]
         levels = tuple([Structure.of_lengths(np.zeros(count, np.int64)) for count in counts])
-    same: Any = LoD._over(rows, levels) if base.keeps_levels else Ragged._freeze(rows, own._structure)
+    same: Any = LoD._from_levels(rows, levels) if base.keeps_levels else Ragged._freeze(rows, own._structure)
     return found._replace(own=same)
 
 
@@ -176,14 +176,14 @@ class _Puts:
         """Gradient rule of the values alone, beside a number."""
         if back:
             self.keep()
-        return self.forward((self.start, values)), lambda dy: linear(self.taken, self.place, dy)
+        return self.forward((self.start, values)), lambda dy: linear(self.take, self.place, dy)
 
     def forward(self, operands: Operands) -> Any:
         """The values over the marked items of the batch."""
         base, values = operands
-        return self.over(base, values if is_array(values) else rows_of(values))
+        return self.put_rows(base, values if is_array(values) else rows_of(values))
 
-    def over(self, base: Encoding, rows: Array) -> Any:
+    def put_rows(self, base: Encoding, rows: Array) -> Any:
         """Rows over the marked items of a batch."""
         library, start = library_of(rows), rows_of(base)
         out = library.copy(start) if base._flat else start
@@ -194,11 +194,11 @@ class _Puts:
         """The gradients of the batch and of the values."""
         rows = rows_of(dy)
         zeros = library_of(rows).zeros((self.kept.kept.rows, *rows.shape[1:]), rows.dtype, rows)
-        return self.over(dy, zeros), self.taken(dy)
+        return self.put_rows(dy, zeros), self.take(dy)
 
-    def taken(self, dy: Encoding) -> Any:
+    def take(self, dy: Encoding) -> Any:
         """The marked items, as the values are."""
-        rows = rows_of(self.kept.taken(Ragged._freeze(rows_of(dy), self.start._structure)))
+        rows = rows_of(self.kept.take(Ragged._freeze(rows_of(dy), self.start._structure)))
         return restore(Ragged._freeze(rows, self.kept.kept), self.of_values) if is_encoding(self.of_values) else rows
 
     def place(self, values: Given) -> Any:
@@ -277,8 +277,8 @@ class _Replaced:
         count = len(base)
         self.source = np.arange(count)  # of each sequence of the result: one of base, or after these one of the values
         self.source[where] = np.arange(where.size) + count  # NumPy writes them in order, so the last one stays
-        self.own = frozen(np.flatnonzero(self.source < count))
-        self.others = frozen(np.flatnonzero(self.source >= count))
+        self.own = freeze(np.flatnonzero(self.source < count))
+        self.others = freeze(np.flatnonzero(self.source >= count))
         one, two = structure_of(base, 0), structure_of(values, 0)
         lengths = np.concatenate([one.lengths, two.lengths])[self.source]
         self.structure = Structure.of_lengths(lengths)
@@ -289,16 +289,16 @@ class _Replaced:
         if not base._in_one_array:
             pieces = [*base._leaves(), *convert(values, type(base))._leaves()]
             chosen = tuple([pieces[k] for k in self.source.tolist()])
-            return base._of(chosen, self.structure, base._sample())
+            return base._from_items(chosen, self.structure, base._sample())
         one, two = rows_of(base), rows_of(values)
         library = library_of(one)
         starts = np.concatenate([self.starts(library, one, base), self.starts(library, two, values)])[self.source]
         cum = self.structure.offsets
-        at = Layout(frozen(starts), cum, cum, -1, 0, 1, 1)
+        at = Layout(freeze(starts), cum, cum, -1, 0, 1, 1)
         source = (library, (one, two), at, self.structure, one, tuple(one.shape[1:]), None)
         if base.keeps_levels:
             rows = lay_out(source, Ragged).data
-            return LoD._over(rows, self.levels(base, values))
+            return LoD._from_levels(rows, self.levels(base, values))
         longest = max(self.structure.longest, base._form()[0] if base._gapped else 0)
         return lay_out(source, type(base), base._form(longest))
 
@@ -314,7 +314,7 @@ class _Replaced:
             Structure.of_lengths(np.concatenate([a.lengths, b.lengths]))
             for a, b in zip(base._levels, values._levels, strict=True)
         ]
-        return LoD._over(base.data, tuple(joined))._levels_of(self.source)
+        return LoD._from_levels(base.data, tuple(joined))._levels_of(self.source)
 
     def back(self, dy: Encoding) -> tuple[Any, Any]:
         """The gradients of the batch and of the values, zeros where nothing came from."""

@@ -9,27 +9,27 @@ from typing import Any, Literal, SupportsFloat, TypeAlias, overload
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_array, library_of, to_host
+from ..arrays import Array, freeze, is_array, library_of, to_host
 from ..arrays.dtypes import in_floats
 from ..errors import CHOICE, KIND, RANGE, SHAPE, quote
 from ..formats import Encoding
 from ..formats.annotations import Shaped
+from ..formats.call_plans import by_plan
 from ..formats.leaves import without_data
-from ..formats.overlapping import apart
-from ..formats.planned import by_plan
+from ..formats.overlapping import separate
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, linear, with_rule
 from ..launch.kernel import kernel
 from ..layout import Constants
 from .annotations import Batch, Empty, Flat, Nested, Reduced
+from .calculation import allocate_workspace, in_one_array, layout_for, name_of, settle
 from .ordering import in_order, wants_order
-from .over import allocate_workspace, in_one_array, layout_for, name_of, settle
 from .reduction import ZERO, Reduction
 from .spread import items_at
 
 quantile_rows, ordered_quantiles = kernel("quantile_rows"), kernel("ordered_quantiles")
 quantile_back = kernel("quantile_back")
-_NONE = frozen(np.zeros(0, np.int64))
+_NONE = freeze(np.zeros(0, np.int64))
 
 Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -49,21 +49,21 @@ class _Quantiles:
 
     def __init__(self, levels: float | tuple[float, ...], interpolation: str) -> None:
         self.levels, self.how = np.array(levels, np.float64), INTERPOLATIONS.index(interpolation)
-        self.wanted = Constants(frozen(self.levels.reshape(-1)))
+        self.wanted = Constants(freeze(self.levels.reshape(-1)))
 
     def values(self, x: Encoding, finish: bool = True) -> Array:
-        """The values, see `selected`."""
-        return self.selected(x, finish)[0]
+        """The values, see `select`."""
+        return self.select(x, finish)[0]
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function that gives items their gradient."""
-        values, places, shares = self.selected(x, False, needed=True)
+        values, places, shares = self.select(x, False, needed=True)
         name, shape, item, structure = name_of(x), without_data(x), x.item_shape, x._structure
         library, dtype, n, width = library_of(values), values.dtype, structure.n, math.prod(item)
         count = self.levels.size
         made = library.dtype_name(dtype)
 
-        def placed(rows: Array) -> Array:
+        def place_slopes(rows: Array) -> Array:
             lead = layout_for(shape, item, dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), dtype, rows)
             if width and n * count:
@@ -73,7 +73,7 @@ class _Quantiles:
 
         def place(rows: Array) -> Encoding:
             key = "quantile_back", count, rows.shape, rows.dtype
-            y: Encoding = shape._with_data(by_plan(shape, (rows, shares, places), key, placed, rows))
+            y: Encoding = shape._with_data(by_plan(shape, (rows, shares, places), key, place_slopes, rows))
             return y
 
         def gather(dz: Encoding) -> Array:
@@ -86,7 +86,7 @@ class _Quantiles:
 
         return values, lambda dy: linear(place, gather, dy)
 
-    def selected(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
+    def select(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
         """The values ``(n, *levels, *item)``, in the dtype of the result if `finish`, else in that of the kernel.
 
         If `needed`, also the places of the two items between which each value lies, and the share ``(n * levels,)`` of
@@ -98,7 +98,7 @@ class _Quantiles:
         library = library_of(x.data)
         dtype, first = library.dtype(made), wants_order(library, x)
         if first:
-            x = apart(x)
+            x = separate(x)
         structure, item = x._structure, x._shape[x._lead :]
         data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
         out = library.empty((n, *self.levels.shape, *item), dtype, data)
@@ -162,7 +162,7 @@ MEDIAN = _reduction("median", 0.5)
 
 
 @by_level(keeps=False)
-@MEDIAN.of
+@MEDIAN.register
 def reduce_median(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The median of every sequence, column by column.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import core
-from ..arrays import Array, distinct, frozen, is_array, library_of, to_host
+from ..arrays import Array, distinct, freeze, is_array, library_of, to_host
 from ..converters.convert import convert, restore, rows_of
 from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
@@ -21,9 +21,9 @@ from ..formats.structure import MOST, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, linear_call, operand
 from ..launch.kernel import Work, kernel
-from ..limits import no_room
+from ..memory_checks import no_room
 from .annotations import B, Counts
-from .over import Calculation, Spreading, in_one_array, name_of
+from .calculation import Calculation, Spreading, in_one_array, name_of
 from .runs import Runs, rule_of_parts, take
 
 cut_runs, keep_rows = kernel("cut_runs"), kernel("keep_rows")
@@ -46,7 +46,7 @@ REVERSE = Operation(_reverse, _reverse_rule, by_column=True, planned=True)
 
 
 @by_level(keeps=True)
-@REVERSE.of
+@REVERSE.register
 def reverse(x: B, *, level: int = INNERMOST) -> B:
     """Every sequence from its end to its beginning.
 
@@ -86,7 +86,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     structure = x._structure
     if type(start) is int and type(length) is int and start >= 0 < length <= MOST - start:
         bounds = np.array((start, start + length, 1))
-        kept, table, _ = core.structured(
+        kept, table, _ = core.build_structure(
             cut_runs.run, structure.n, structure.n + 1, structure.lengths, structure.offsets, bounds, 0, 0
         )
         if kept.rows == structure.n * length:  # none of them is shorter
@@ -101,14 +101,14 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
             "sf.cut(x, start, stop) takes what there is"
         )
     kept = Structure.of_lengths(size)
-    return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
+    return (Runs(kept, kept, freeze(structure.offsets[:-1] + begin)),)
 
 
 SLICE = Operation(take, rule_of_parts, check=_ranges, by_column=True)
 
 
 @by_level(keeps=False)
-@SLICE.of
+@SLICE.register
 def slice(x: B, start: Counts, length: Counts, *, level: int = INNERMOST) -> B:
     """Take the items `start` to ``start + length`` of every sequence.
 
@@ -300,7 +300,7 @@ def without_tokens(x: Encoding, tokens: Integers | Set[int] | int, what: str) ->
     library, items = library_of(r.data), r.data
     if name == "uint64":  # beside int64 it would be compared as float64; no token is over int64
         items = library.astype(items, name).view(library.dtype("int64"))
-        wanted = frozen(wanted[wanted >= 0])
+        wanted = freeze(wanted[wanted >= 0])
     flags = library.empty((r.rows,), library.dtype("uint8"), items)
     keep_rows.start(library, (items,), (flags,), (wanted,), 1, None, Work(r.rows, r.rows))
     return r, library.to_numpy(flags)
@@ -316,4 +316,4 @@ def tokens_wanted(tokens: Integers | Set[int] | int) -> Array:
     """Some tokens, or one, sorted."""
     if isinstance(tokens, (set, frozenset)):
         tokens = list(tokens)
-    return frozen(distinct(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))
+    return freeze(distinct(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))

@@ -17,9 +17,9 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed, with_rule
 from .annotations import B, Batch
 from .averages import Averages
+from .calculation import in_one_array, layout_for, name_of
 from .companions import NO_MARKS, NOTHING, copy_constant, floats_for, in_kind, marks_beside, settled_like
 from .options import number
-from .over import in_one_array, layout_for, name_of
 from .scan import Decay, Scan, decay_of, initial_of, start_of
 
 
@@ -357,12 +357,12 @@ def _ema(x: B, decay: object, adjust: object, where: object) -> Call[B]:
     averages = Averages(shape, at, kinds, marks_beside(where, own, at, "where"), by, flag(adjust, "adjust"))
 
     def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
-        y = averages.along(z)
+        y = averages.average(z)
         if not back:
             return y, None
         differentiable(name_of(z), "a moving average")
         fixed = averages._replace(marks=copy_constant(averages.marks))
-        return y, lambda dy: linear(lambda d: fixed.along(d, True), fixed.along, dy)
+        return y, lambda dy: linear(lambda d: fixed.average(d, True), fixed.average, dy)
 
     return Call(own, rule, found.result, found.gradient)
 

@@ -18,15 +18,15 @@ from ..formats.leaves import without_data
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced, Weights
+from .calculation import Calculation, Spreading, combine
 from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
 from .extremes import FIRST, LAST, MAX, MIN
 from .moments import STD, VAR
-from .over import Calculation, Spreading, combine
 from .pieces import powers_times, twice
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
-from .weighted import prepare_weighted
+from .weighted_sums import prepare_weighted
 
 # --- gradients of second order ---------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ def _by_name(kind: object) -> Reduction:
     if not isinstance(kind, str):
         raise KIND(f"a reduction is called by its name, not {quote(kind)}")
     if kind.lower() not in _BY_NAME:
-        hint = hints.near(kind, _BY_NAME)
+        hint = hints.suggest(kind, _BY_NAME)
         raise CHOICE(f"no reduction is called {quote(kind)}; there are: {', '.join(_BY_NAME)}{hint}")
     return _BY_NAME[kind.lower()]
 
@@ -309,7 +309,7 @@ by_level(keeps=False, beside=("weights",))(reduce_mean)
 
 
 @by_level(keeps=False)
-@SQRT.of
+@SQRT.register
 def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
     """The sum of every sequence, divided by the square root of its length.
 
@@ -345,7 +345,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Red
 
 
 @by_level(keeps=False)
-@PROD.of
+@PROD.register
 def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Reduced:
     """The product of every sequence.
 
@@ -395,7 +395,7 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE, level: int = INNERMOST) -> Redu
 
 
 @by_level(keeps=False)
-@LOGSUMEXP.of
+@LOGSUMEXP.register
 def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST, level: int = INNERMOST) -> Reduced:
     """The logarithm of the sum of exponentials of every sequence, without overflow.
 

@@ -14,14 +14,14 @@ from ..converters.convert import at_once
 from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.annotations import Given
+from ..formats.call_plans import by_plan, follow
 from ..formats.overlapping import Windows, in_place
-from ..formats.planned import by_plan, follow
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Operation, Pullback, operand
 from ..launch.kernel import planning
-from ..limits import remember
+from ..memory_checks import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
-from .over import Calculation, name_of
+from .calculation import Calculation, name_of
 
 SUM, MEAN, SQRT = 0, 1, 2
 """The modes of the kernels `sum_rows` and `spread_rows`."""
@@ -117,7 +117,7 @@ class Reduction(Operation):
         """Return the result without the fast path."""
         kind = type(x)
         if planning and empty is self.default and issubclass(kind, Encoding):
-            values = None if not x._planned or (self.sums and x._dtype in AUTOCAST) else follow(x, self)
+            values = None if not x._can_plan or (self.sums and x._dtype in AUTOCAST) else follow(x, self)
             if values is not None:
                 return over_levels(values, x) if x.keeps_levels else values
         if kind is list or kind is tuple:
@@ -128,7 +128,7 @@ class Reduction(Operation):
             self.check_empty(x, empty)
         windows = in_place(x) if kind is Windows else None
         if windows is not None:
-            return over_levels(self.finished(self.values(windows), windows._structure, empty), cast(Encoding, x))
+            return over_levels(self.fill_empty(self.values(windows), windows._structure, empty), cast(Encoding, x))
         return cast(Reduced, super().in_python(x, empty))
 
     def prepare(self, x: object, *options: Any) -> Call[Any]:
@@ -138,9 +138,9 @@ class Reduction(Operation):
             self.check_empty(call.operands, options[0])
         return call
 
-    def of(self, public: Callable[..., Reduced]) -> Reducer:  # type: ignore[override]
+    def register(self, public: Callable[..., Reduced]) -> Reducer:  # type: ignore[override]
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
-        return cast(Reducer, super().of(public))
+        return cast(Reducer, super().register(public))
 
     def check_empty(self, x: Encoding, empty: Empty) -> None:
         """Check what is asked for empty sequences of an encoding."""
@@ -148,8 +148,8 @@ class Reduction(Operation):
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
         if empty is not self.default:
-            values = self.finished(self.values(x), x._structure, empty)
-        elif planning and x._planned:
+            values = self.fill_empty(self.values(x), x._structure, empty)
+        elif planning and x._can_plan:
             values = by_plan(x, (x.data,), self, self.values, x)
         else:
             values = self.values(x)
@@ -169,7 +169,7 @@ class Reduction(Operation):
         if half is not None:
             values = library_of(values).astype(values, half)
         if empty is not self.default:
-            values = self.finished(values, x._structure, empty)
+            values = self.fill_empty(values, x._structure, empty)
         result = over_levels(values, x)
         return result, pullback if result is values else lambda dy: pullback(rows_or_data(dy))
 
@@ -182,7 +182,7 @@ class Reduction(Operation):
             values = self.values(x, finish=False)
         return values, self.pullback(x, values)
 
-    def finished(self, values: Array, structure: Structure, empty: Empty) -> Array:
+    def fill_empty(self, values: Array, structure: Structure, empty: Empty) -> Array:
         """The result, with `empty` for empty sequences, where the kernel has left the default."""
         if empty is self.default or isinstance(empty, str):
             return values
@@ -199,7 +199,7 @@ class Reduction(Operation):
 def over_levels(values: Array, x: Encoding) -> Reduced:
     """The rows of a reduction over the levels that are left of `x`, where there are some."""
     levels = x._levels
-    return LoD._over(values, levels[:-1]) if len(levels) > 1 else values
+    return LoD._from_levels(values, levels[:-1]) if len(levels) > 1 else values
 
 
 def rows_or_data(y: Reduced | Encoding) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_array, to_host
+from ..arrays import Array, freeze, is_array, to_host
 from ..converters.convert import convert
 from ..errors import DTYPE, KIND, LEVELS, NAN, SHAPE, quote
 from ..formats import Ragged
@@ -103,7 +103,7 @@ def minimum_bayes_risk(x: T, scores: Given = None, *, utility: Utility | None = 
     worth = _numbers((utility or _nearness)(select(flat, one), select(flat, two)), one.size, "utility", "pairs")
     expected = np.bincount(one, worth * weights[two], minlength=source.size)
     order = np.lexsort((-expected, source))
-    return select(x, order, level=len(levels) - 1), frozen(order), expected[order]
+    return select(x, order, level=len(levels) - 1), freeze(order), expected[order]
 
 
 def _nearness(hypotheses: Ragged, references: Ragged) -> Array:

@@ -27,7 +27,7 @@ count_kept, move_kept = kernel("count_kept"), kernel("move_kept")
 class Parts(Protocol):
     """Items that are taken of every sequence."""
 
-    def taken(self, z: Encoding) -> Any:
+    def take(self, z: Encoding) -> Any:
         """Take these items of `z`, outside of any graph."""
 
     def place(self, dy: Encoding, shape: Encoding) -> Any:
@@ -36,13 +36,13 @@ class Parts(Protocol):
 
 def take(x: Encoding, parts: Parts) -> Any:
     """The `forward` of an `Operation` whose check says which parts are taken."""
-    return parts.taken(x)
+    return parts.take(x)
 
 
 def rule_of_parts(x: Encoding, parts: Parts) -> tuple[Any, Pullback]:
     """The `rule` of such an operation."""
     shape = without_data(x)
-    return parts.taken(x), lambda dy: linear(lambda d: parts.place(d, shape), parts.taken, dy)
+    return parts.take(x), lambda dy: linear(lambda d: parts.place(d, shape), parts.take, dy)
 
 
 class Runs(NamedTuple):
@@ -52,7 +52,7 @@ class Runs(NamedTuple):
     pieces: Structure  # the runs, one after the other; where there is one per sequence, `kept` itself
     starts: Array  # where each begins in the rows of all sequences
 
-    def taken(self, z: Encoding) -> Any:
+    def take(self, z: Encoding) -> Any:
         """`z` itself where nothing is cut off; of a `List` views."""
         kept, pieces, starts = self
         structure = z._structure
@@ -87,7 +87,7 @@ class Picks(NamedTuple):
     kept: Structure  # of the result
     places: Array  # of each, in its sequence
 
-    def taken(self, z: Encoding) -> Any:
+    def take(self, z: Encoding) -> Any:
         """In the encoding of `z`."""
         return pick(z, self.places, self.kept)
 
@@ -103,16 +103,16 @@ class Kept(NamedTuple):
     marks: Array  # a bool for each item, flat, beside the items; on the host bytes, as kernels take them
 
     @classmethod
-    def of(cls, marks: Array, structure: Structure) -> Kept:
+    def from_marks(cls, marks: Array, structure: Structure) -> Kept:
         """Keep the marked items; their numbers are copied to the host once."""
         library = library_of(marks)
         if library is not NUMPY and library.kind(marks) != "cpu":
             counts = library.to_numpy(sum_items(Ragged._freeze(marks, structure)))
             return cls(Structure.of_lengths(counts.astype(np.int64)), marks)
         marks = library.operand(marks)
-        return cls(core.structured(count_kept.run, structure.n, 0, marks, structure.offsets)[0], marks)
+        return cls(core.build_structure(count_kept.run, structure.n, 0, marks, structure.offsets)[0], marks)
 
-    def taken(self, z: Encoding) -> Any:
+    def take(self, z: Encoding) -> Any:
         """In the encoding of `z`."""
         return move(move_kept, z, self.kept, self.marks, 0)
 

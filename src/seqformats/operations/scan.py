@@ -15,6 +15,7 @@ from ..formats.annotations import Given, Operands
 from ..formats.structure import Structure
 from ..gradients.operation import Pullback
 from ..launch.kernel import kernel
+from .calculation import name_of, rows_like
 from .companions import (
     NOTHING,
     batch_beside,
@@ -25,7 +26,6 @@ from .companions import (
     total_of,
 )
 from .options import number
-from .over import name_of, rows_like
 from .spread import sum_items
 
 recurrence_rows, recurrence_back = kernel("recurrence_rows"), kernel("recurrence_back")

@@ -18,7 +18,7 @@ from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Operand, each_gradient, linear_call, operand, operand_beside, operands_of
 from ..launch.kernel import kernel
 from .annotations import Batch, X
-from .over import scratch
+from .calculation import scratch
 from .scatter_items import scatter_call
 
 scatter_rows = kernel("scatter_rows")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, freeze, library_of
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, DTYPE, UNLIKE
@@ -15,8 +15,8 @@ from ..formats.encoding import abridge
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, each_gradient, linear_call
+from .calculation import name_of
 from .join import check_alike
-from .over import name_of
 from .pick import pick, place, places_in
 
 
@@ -36,7 +36,7 @@ def scatter_call(given: list[Operand], index: object, adds: bool) -> Call[Any]:
     if adds and sums_in(name) and name == "bool":
         raise DTYPE('bools cannot be added up in place; give integers, or mode="put"')
     own = _Scattered(without_data(base), without_data(updates), places, structure)
-    call, gradient = own if adds else _Puts.of(own), each_gradient(given)
+    call, gradient = own if adds else _Puts.from_updates(own), each_gradient(given)
     check = (lambda: differentiable(name, "a sum")) if adds else None
     return linear_call((base, updates), call.forward, call.back, given[0].result, gradient, check=check)
 
@@ -69,7 +69,7 @@ class _Puts(NamedTuple):
     kept: Structure
 
     @classmethod
-    def of(cls, own: _Scattered) -> _Puts:
+    def from_updates(cls, own: _Scattered) -> _Puts:
         """Find the last update of each place."""
         offsets, rows = own.structure.offsets, own.structure.rows
         flat = own.places + np.repeat(own.base._structure.offsets[:-1], own.structure.lengths)
@@ -78,7 +78,7 @@ class _Puts(NamedTuple):
         stays = newest[flat] == np.arange(rows)
         counts = np.diff(np.concatenate([[0], np.cumsum(stays)])[offsets])
         last = np.arange(rows) - np.repeat(offsets[:-1], own.structure.lengths)
-        return cls(own, frozen(last[stays]), frozen(own.places[stays]), Structure.of_lengths(counts))
+        return cls(own, freeze(last[stays]), freeze(own.places[stays]), Structure.of_lengths(counts))
 
     def forward(self, operands: tuple[Encoding, Encoding]) -> Any:
         """The updates over the items."""

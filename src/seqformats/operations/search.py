@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, frozen, is_array, library_of, to_host
+from ..arrays import Array, Library, adopt, freeze, is_array, library_of, to_host
 from ..arrays.dtypes import HALF
 from ..errors import COUNTS, DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, Ragged
@@ -18,11 +18,11 @@ from ..gradients.operation import Operand, operands_of
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import B, Batch, Value
+from .calculation import in_blocks, in_one_array, name_of, rows_like, settle
 from .companions import check_beside, in_kind
 from .filter import filter as keep_items
 from .options import choice
 from .order import sort, unique
-from .over import in_blocks, in_one_array, name_of, rows_like, settle
 
 search_rows = kernel("search_rows")
 
@@ -310,7 +310,7 @@ def _tolerance(given: object, name: str) -> Array:
     """Return the largest distance, an array of one number in the dtype of the items; none without a limit."""
     dtype = np.dtype(name)
     if given is None:
-        return frozen(np.zeros(0, dtype))
+        return freeze(np.zeros(0, dtype))
     number: Any = given
     if (
         isinstance(given, (bool, np.bool_))
@@ -321,7 +321,7 @@ def _tolerance(given: object, name: str) -> Array:
     if dtype.kind in "iu":
         most = np.iinfo(dtype).max
         number = int(number) if number < most else most  # distances are whole, so what is behind the point is nothing
-    return frozen(np.array([number], dtype))
+    return freeze(np.array([number], dtype))
 
 
 def _flat_numbers(x: Encoding, what: str) -> Encoding:
@@ -340,9 +340,9 @@ def _of_all(given: object, asked: Operand, name: str) -> tuple[Operand, Layout]:
     theirs = library_of(like)
     if library is not theirs or theirs.device(rows) != theirs.device(like):
         rows = theirs.from_host(to_host(rows), like)
-    cum = frozen(np.arange(n + 1) * every)
+    cum = freeze(np.arange(n + 1) * every)
     one = Ragged._freeze(rows, Structure.of_lengths(np.array([every])))
-    return Operand(one), Layout(frozen(np.zeros(n, np.int64)), cum, cum, -1, 0, 1, 0)
+    return Operand(one), Layout(freeze(np.zeros(n, np.int64)), cum, cum, -1, 0, 1, 0)
 
 
 def _check(x: Encoding, values: Encoding, names: tuple[str, str], both: bool = True, hint: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import core
-from ..arrays import Array, distinct, frozen, is_array, library_of
+from ..arrays import Array, distinct, freeze, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restore
 from ..converters.layouts import lod_to_ragged
@@ -23,7 +23,7 @@ from ..formats.trees import is_tree
 from ..gradients.operation import Call, Operand, each_column, linear_call, operand, quickly_by, rows_or_batch
 from ..launch.kernel import kernel
 from .annotations import T
-from .over import name_of
+from .calculation import name_of
 
 sum_copies = kernel("sum_copies")
 
@@ -119,7 +119,7 @@ def select_call(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[A
         if not level:
             return z[chosen]
         inner = z._sub(level, 0, z._levels[level].n)._choose(where)
-        return LoD._over(inner.data, (*z._levels[: level - 1], above, *inner._levels))
+        return LoD._from_levels(inner.data, (*z._levels[: level - 1], above, *inner._levels))
 
     def back(dy: Encoding) -> Any:
         r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
@@ -134,7 +134,7 @@ def placed_sequences(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     counts = np.bincount(where, minlength=structure.n).astype(np.int64)
     if counts.size == 0 or counts.max() <= 1:
         out = source.empty(structure.rows, zeros=True)
-        put_rows(source, out, frozen(structure.offsets[where]))
+        put_rows(source, out, freeze(structure.offsets[where]))
         return Ragged._freeze(out, structure)
     copies = dy._choose(np.argsort(where, kind="stable")).data
     repeated = Structure.of_lengths(np.repeat(structure.lengths, counts))
@@ -151,6 +151,6 @@ def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure
     data = library.astype(rows, "float32" if name in HALF else name)
     total = library.empty((structure.rows, *item), data.dtype, data)
     width = math.prod(item)
-    args = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
+    args = (freeze(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
     sum_copies.start(library, (data,), (total,), args, width, structure)
     return library.astype(total, name)

@@ -22,8 +22,8 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, with_rule
 from ..launch.kernel import kernel
 from .annotations import B, Batch
+from .calculation import Calculation, flat_layout, in_blocks, name_of
 from .companions import NO_MARKS, marks_beside
-from .over import Calculation, flat_layout, in_blocks, name_of
 from .pick import in_kind_of, pick, pullback_of
 
 diff_rows, last_places = kernel("diff_rows"), kernel("last_places")
@@ -86,7 +86,7 @@ DIFF = Operation(_diff, _diff_rule, check=lambda _, n: (check_at_least(n, "n", 0
 
 
 @by_level(keeps=False)
-@DIFF.of
+@DIFF.register
 def diff(x: B, n: int = 1, *, level: int = INNERMOST) -> B:
     """Subtract from every item of each sequence the one before it, `n` times.
 

@@ -10,8 +10,8 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation
 from ..launch.kernel import kernel
 from .annotations import B
+from .calculation import scratch
 from .options import check_places, key_of
-from .over import scratch
 from .pick import pick, pick_call
 
 shuffle_items = kernel("shuffle_items")
@@ -38,7 +38,7 @@ SHUFFLE = Operation(_shuffle, lambda x, seed: pick_call(x, _places(x, seed), x._
 
 
 @by_level(keeps=True)
-@SHUFFLE.of
+@SHUFFLE.register
 def shuffle(x: B, seed: int, *, level: int = INNERMOST) -> B:
     """The items of every sequence in a random order, all orders as likely.
 

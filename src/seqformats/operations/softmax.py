@@ -14,7 +14,7 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Back, Operation, Pullback, linear
 from . import pieces
 from .annotations import B
-from .over import Calculation, Spreading, combine, in_one_array, name_of
+from .calculation import Calculation, Spreading, combine, in_one_array, name_of
 from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
@@ -62,7 +62,7 @@ SOFTMAX, LOG_SOFTMAX = _softmax(0, _softmax_second_order), _softmax(1, _log_soft
 
 
 @by_level(keeps=True)
-@SOFTMAX.of
+@SOFTMAX.register
 def softmax(x: B, *, level: int = INNERMOST) -> B:
     """Softmax along every sequence, column by column, with the maximum taken out first.
 
@@ -106,7 +106,7 @@ def softmax(x: B, *, level: int = INNERMOST) -> B:
 
 
 @by_level(keeps=True)
-@LOG_SOFTMAX.of
+@LOG_SOFTMAX.register
 def log_softmax(x: B, *, level: int = INNERMOST) -> B:
     """The logarithm of `softmax`, without its loss of small numbers.
 
@@ -163,7 +163,7 @@ CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True, planned=Tru
 
 
 @by_level(keeps=True)
-@CUMSUM.of
+@CUMSUM.register
 def cumsum(x: B, *, level: int = INNERMOST) -> B:
     """The running sum along every sequence, column by column.
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, frozen, to_host
+from ..arrays import NUMPY, Array, freeze, to_host
 from ..formats import Encoding
 from ..formats.annotations import Given
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
+from .calculation import flat_layout
 from .choices import Corruption
 from .companions import marks_beside
-from .over import flat_layout
 from .rearrange import without_tokens
 
 corrupt_items = kernel("corrupt_items")
@@ -41,7 +41,7 @@ def divide(lengths: Array, part: float, size: float) -> tuple[Array, Array]:
     """Return the numbers of items in spans, and of spans, of sequences."""
     masked = np.minimum(np.maximum(np.rint(lengths * part).astype(np.int64), 1), np.maximum(lengths - 1, 0))
     wanted = np.maximum(np.rint(masked / size).astype(np.int64), 1)
-    return masked, frozen(np.minimum(wanted, np.minimum(masked, lengths - masked)))
+    return masked, freeze(np.minimum(wanted, np.minimum(masked, lengths - masked)))
 
 
 def rows_in_spans(lengths: Array, part: float, size: float, key: int) -> Array:

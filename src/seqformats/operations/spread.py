@@ -13,13 +13,13 @@ from ..arrays import Array, Library, library_of
 from ..arrays.dtypes import Dtypes, means, same, sums
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
+from ..formats.call_plans import by_plan
 from ..formats.leaves import without_data
-from ..formats.planned import by_plan
 from ..gradients.operation import Back, Pullback, linear
 from ..launch.kernel import Work, kernel
 from . import pieces
 from .annotations import E
-from .over import Calculation, Spreading, in_one_array, layout_for, name_of
+from .calculation import Calculation, Spreading, in_one_array, layout_for, name_of
 from .reduction import MEAN, SQRT, SUM
 
 repeat_rows, end_rows = kernel("repeat_rows"), kernel("end_rows")

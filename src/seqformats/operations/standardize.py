@@ -18,10 +18,10 @@ from ..formats.lod import level_index, structure_of
 from ..gradients.operation import Call, Operand, Pullback, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import B, Batch
+from .calculation import flat_layout, in_one_array, layout_for, name_of, rows_like
 from .choices import Scaling
 from .companions import NOTHING, copy_constant, floats_for, marks_beside, one_sequence, settled_like
 from .options import number
-from .over import flat_layout, in_one_array, layout_for, name_of, rows_like
 
 standard_rows, standard_back = kernel("standard_rows"), kernel("standard_back")
 
@@ -36,7 +36,7 @@ class Standard(NamedTuple):
     how: Array  # ddof, eps
 
     @classmethod
-    def of(cls, center: object, scale: object, ddof: object, eps: object) -> Standard:
+    def from_options(cls, center: object, scale: object, ddof: object, eps: object) -> Standard:
         """Check the options that a caller has given."""
         if not isinstance(center, str) or center not in ("mean", "others"):
             raise CHOICE(f"center must be 'mean' or 'others', not {quote(center)}")
@@ -190,4 +190,4 @@ def standardize(
     """
     if isinstance(x, (list, tuple)) and not x:
         level = -1  # no sequences, on whatever level
-    return standardize_call(to_be_summed(operand(x)), Standard.of(center, scale, ddof, eps), level, where)
+    return standardize_call(to_be_summed(operand(x)), Standard.from_options(center, scale, ddof, eps), level, where)

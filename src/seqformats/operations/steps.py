@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, adopt, frozen, is_array, library_of, shape_of
+from ..arrays import Array, adopt, freeze, is_array, library_of, shape_of
 from ..converters.convert import convert, restore
 from ..converters.layouts import to_packed, to_ragged
 from ..converters.like import convert_like
@@ -25,11 +25,11 @@ from ..formats.structure import Structure, same_numbers, whole
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..layout import Layout
-from ..limits import OBJECT, check_room
+from ..memory_checks import OBJECT, check_room
 from ..reading import scan
 from .annotations import Batch, X
+from .inspection import lengths
 from .join import check_alike
-from .questions import lengths
 from .select import select_call
 
 _Read = tuple[Array, Array] | None
@@ -84,10 +84,10 @@ class TensorArray:
     def __post_init__(self) -> None:
         steps, found = _take(self.steps)
         object.__setattr__(self, "steps", steps)
-        _check(steps, found, self._own())
+        _check(steps, found, self._like_batch())
 
     @classmethod
-    def _of(cls, steps: tuple[Any, ...], like: Given) -> TensorArray:
+    def _from_steps(cls, steps: tuple[Any, ...], like: Given) -> TensorArray:
         """Make one of steps that have been checked."""
         made = object.__new__(cls)
         object.__setattr__(made, "steps", steps)
@@ -158,7 +158,7 @@ class TensorArray:
                 steps = tuple([packed.data[a:b] for a, b in pairwise(ends.tolist())])
             else:
                 steps = library.split(packed.data, packed.size_at_t, ends)
-        return cls._of(steps, x)
+        return cls._from_steps(steps, x)
 
     def with_steps(self, steps: Sequence[Shaped | LoD]) -> TensorArray:
         """Other steps over the same sequences.
@@ -198,8 +198,8 @@ class TensorArray:
         old, new = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
         if not same_numbers(old, new):
             raise UNLIKE(f"the new steps have {new.tolist()} rows or sequences, the old ones {old.tolist()}")
-        _check(steps, found, self._own())
-        return TensorArray._of(steps, self.like)
+        _check(steps, found, self._like_batch())
+        return TensorArray._from_steps(steps, self.like)
 
     def pack(self) -> Any:
         """The steps as one batch.
@@ -229,7 +229,7 @@ class TensorArray:
         y = self._pack(own, found)
         return y if result is None else result(y)
 
-    def _own(self) -> Any:
+    def _like_batch(self) -> Any:
         return None if self.like is None else operand(self.like).own
 
     def _pack(self, like: Encoding | None, found: _Read) -> Any:
@@ -238,7 +238,7 @@ class TensorArray:
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
         y = _join(self.steps, found, outer, like is not None and like._by_steps)
         if like is None or len(like._levels) > 1:
-            return LoD._over(convert(y, Ragged).data, (outer,))
+            return LoD._from_levels(convert(y, Ragged).data, (outer,))
         return convert_like(y, like)
 
     def _pack_levels(self, like: Encoding | None) -> LoD:
@@ -247,12 +247,12 @@ class TensorArray:
             for k in range(len(self.steps[0]._levels))
         )
         library = library_of(self.steps[0].data)
-        ordered = LoD._over(library.concatenate([step.data for step in self.steps]), levels)
+        ordered = LoD._from_levels(library.concatenate([step.data for step in self.steps]), levels)
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0]
         place = np.empty(outer.rows, np.int64)
         place[_by_steps(outer)] = np.arange(outer.rows)
         inner = ordered._choose(place)
-        return LoD._over(inner.data, (outer, *inner._levels))
+        return LoD._from_levels(inner.data, (outer, *inner._levels))
 
     def pack_prefixes(self) -> LoD:
         """Steps that are linked by their `LoD`, as a decoder leaves them, as one `LoD` with a path for every leaf.
@@ -324,7 +324,7 @@ def _join(steps: tuple[Array, ...], found: _Read, outer: Structure, by_steps: bo
         return Packed._freeze(library.concatenate(steps), outer)
     order = outer.order
     at = Layout(order.indices, outer.offsets, order.steps, -1, 0, 0, 1)
-    source = Source(library, steps, at, outer, like, tuple(like.shape[1:]), frozen(found[1]))
+    source = Source(library, steps, at, outer, like, tuple(like.shape[1:]), freeze(found[1]))
     return to_packed(source) if by_steps else to_ragged(source)
 
 
@@ -408,9 +408,9 @@ def _paths(steps: Sequence[LoD]) -> LoD:
     everything = library.concatenate([step.data for step in steps])
     data = take_rows(everything, index)
     if len(steps[0].lod) == 1:
-        return LoD._over(data, (paths,))
+        return LoD._from_levels(data, (paths,))
     sources = steps[0].absolute()[0]
-    return LoD._over(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
+    return LoD._from_levels(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
 
 
 @operation

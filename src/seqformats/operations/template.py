@@ -18,8 +18,8 @@ from ..formats.annotations import Integers
 from ..formats.structure import integers, whole
 from ..gradients.operation import Operand, operands_of
 from .annotations import B
+from .calculation import name_of
 from .join import Joint, checked_parts
-from .over import name_of
 
 
 class Templated(NamedTuple, Generic[B]):
@@ -128,7 +128,7 @@ class Template:
 
     def __call__(self, /, *batches: B, **named: B) -> Templated[B]:
         """The parts of every sequence one after the other, and what is beside them."""
-        meant = self._given(batches, named)
+        meant = self._match_batches(batches, named)
         own = operands_of(*meant.values())
         given = {name: _tokens(name, x, batch) for (name, x), batch in zip(meant.items(), own, strict=True)}
         found = [given[part] if isinstance(part, str) else None for part in self.parts]
@@ -142,7 +142,7 @@ class Template:
         result = given[self.names[0]].result
         return Templated(*(made if result is None else map(result, made)))
 
-    def _given(self, batches: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _match_batches(self, batches: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The batches by name; TypeError where they are not those that the template has."""
         names = self.names
         given = dict(zip(names, batches, strict=False))

@@ -116,7 +116,7 @@ def window_by(
         offsets = windows.offsets[structure.offsets]
         whole = Structure.of_offsets(offsets)  # all rows of the windows of each sequence
         places = np.repeat(first - windows.offsets[:-1], windows.lengths) + np.arange(windows.rows)
-        y = LoD._over(rows_of(pick(z, places, whole)), (*z._levels, windows))
+        y = LoD._from_levels(rows_of(pick(z, places, whole)), (*z._levels, windows))
         if not back:
             return y, None
         gather = pullback_of(z, places, whole)

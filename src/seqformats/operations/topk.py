@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, frozen, library_of
+from ..arrays import Array, Library, freeze, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..errors import ARGUMENT
 from ..formats import Encoding
@@ -20,14 +20,14 @@ from ..launch.kernel import kernel
 from ..layout import Constants, Layout
 from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
+from .calculation import Calculation, in_one_array, layout_for, name_of, settle
 from .extremes import MAX, MIN
-from .over import Calculation, in_one_array, layout_for, name_of, settle
 from .pieces import Job
 from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
 from .spread import as_places, items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
-_NONE: Array = frozen(np.zeros(0, np.int64))
+_NONE: Array = freeze(np.zeros(0, np.int64))
 
 
 @overload
@@ -90,7 +90,7 @@ def _mean_of_largest(x: Batch, topks: Integers | int) -> Call[Reduced]:
     each: list[int] = ks.tolist()
     if each and min(each) < 1:
         raise ARGUMENT(f"topks must be at least 1, not {min(each)}")
-    most, wanted = max(each, default=0), Constants(frozen(ks))
+    most, wanted = max(each, default=0), Constants(freeze(ks))
 
     def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
         r = in_one_array(z)

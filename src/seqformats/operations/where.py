@@ -17,8 +17,8 @@ from ..formats.pairs import is_encoding, is_own
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operands_of, with_rule
 from . import gaps
 from .annotations import B, Batch, Value
+from .calculation import name_of
 from .elementwise import evaluate, operand_of
-from .over import name_of
 
 
 def where(mask: B, a: Batch | Shaped | Value, b: Batch | Shaped | Value) -> B:

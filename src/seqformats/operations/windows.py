@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import core
-from ..arrays import Array, Shape, adopt, frozen, library_of
+from ..arrays import Array, Shape, adopt, freeze, library_of
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import convert, restore
 from ..converters.layouts import check_at_least
@@ -16,14 +16,14 @@ from ..converters.like import convert_like
 from ..errors import DEVICES, MIXED, SHAPE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
+from ..formats.call_plans import laid_by_plan
 from ..formats.leaves import without_data
-from ..formats.planned import laid_by_plan
 from ..formats.rows import pad_blocks
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, with_rule
 from ..launch.kernel import Work, kernel
 from .annotations import B
-from .over import in_one_array, name_of, rows_like
+from .calculation import in_one_array, name_of, rows_like
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
 
@@ -48,7 +48,7 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
 
 
 _widening = core.Calculate((0,), moves=True, by_item=True, widens=True)
-_NOTHING = frozen(np.zeros(1, np.int64))
+_NOTHING = freeze(np.zeros(1, np.int64))
 
 
 def windows_added(dy: Encoding, before: int, after: int, item: Shape) -> Any:
@@ -98,7 +98,7 @@ NGRAMS = Operation(
 
 
 @by_level(keeps=True)
-@WINDOW.of
+@WINDOW.register
 def window(x: B, before: int, after: int, *, fill: object = 0, level: int = INNERMOST) -> B:
     """Every item with its neighbours in the sequence side by side, `fill` where there are none.
 
@@ -155,7 +155,7 @@ def window(x: B, before: int, after: int, *, fill: object = 0, level: int = INNE
 
 
 @by_level(keeps=True)
-@NGRAMS.of
+@NGRAMS.register
 def ngrams(x: B, size: int, *, fill: object = 0, level: int = INNERMOST) -> B:
     """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended.
 

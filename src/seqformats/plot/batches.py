@@ -15,7 +15,7 @@ from ..formats.pictures import COLOURS, picture
 from ..formats.structure import Structure
 from ..operations import batch
 from ..operations.annotations import Batch, Lengths
-from ..operations.questions import lengths_given
+from ..operations.inspection import lengths_given
 from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, in_integers, on_host
 
 _BATCHES = 128  # drawn at most

@@ -13,6 +13,7 @@ from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, Pullback, linear, operand, operation, to_be_summed
 from ..operations.annotations import B, Batch
+from ..operations.calculation import in_one_array, layout_for, name_of
 from ..operations.companions import (
     NOTHING,
     copy_constant,
@@ -21,7 +22,6 @@ from ..operations.companions import (
     numbers_of,
     settled_like,
 )
-from ..operations.over import in_one_array, layout_for, name_of
 from ..operations.scan import Scan
 
 

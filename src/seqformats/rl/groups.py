@@ -17,6 +17,7 @@ from ..formats.structure import Structure, whole
 from ..gradients.operation import Call, Pullback, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from ..operations.annotations import B, Batch
+from ..operations.calculation import flat_layout, in_one_array, layout_for, name_of
 from ..operations.companions import (
     NO_MARKS,
     constant,
@@ -28,7 +29,6 @@ from ..operations.companions import (
     settled_like,
     total_of,
 )
-from ..operations.over import flat_layout, in_one_array, layout_for, name_of
 from ..operations.standardize import Center, Standard, second_order_of, standardize_call
 
 marked_sums = kernel("marked_sums")
@@ -42,7 +42,7 @@ class _Groups(NamedTuple):
     inverse: Array | None
 
     @classmethod
-    def of(cls, group: object, n: int) -> _Groups:
+    def from_group(cls, group: object, n: int) -> _Groups:
         """By how many samples follow one another, or by a key per sample."""
         if not is_array(group) and not isinstance(group, (list, tuple)):
             size = whole(group, "group")
@@ -143,8 +143,8 @@ def group_advantages(
     given = library.dtype_name(own.dtype)
     kind, name = floats_for("a group", given)
     n = int(own.shape[0])
-    standard = Standard.of(center, scale, ddof, eps)
-    groups = _Groups.of(group, n)
+    standard = Standard.from_options(center, scale, ddof, eps)
+    groups = _Groups.from_group(group, n)
     at = flat_layout(groups.structure, (), own.dtype)
     marks = _marks_of_samples(where, n, library, own, groups)
 
@@ -313,7 +313,7 @@ def whiten(
     array([1.389])
     """
     found = to_be_summed(operand(x))
-    standard = Standard.of("mean", "std", ddof, eps)
+    standard = Standard.from_options("mean", "std", ddof, eps)
     own = of_numbers(found.own, "x")
     if moments is None:
         return standardize_call(found, standard, None, where)

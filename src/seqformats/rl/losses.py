@@ -17,6 +17,7 @@ from ..formats.structure import whole
 from ..gradients.operation import Call, Pullback, linear, operand, operation, to_be_summed
 from ..launch.kernel import Work, kernel
 from ..operations.annotations import B, Batch
+from ..operations.calculation import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.companions import (
     NOTHING,
     batch_beside,
@@ -30,7 +31,6 @@ from ..operations.companions import (
     settled_like,
 )
 from ..operations.options import number
-from ..operations.over import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.standardize import second_order_of
 from .groups import sums_beside
 

@@ -15,6 +15,7 @@ from ..formats.leaves import without_data
 from ..gradients.operation import Call, Pullback, linear, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from ..operations.annotations import Batch
+from ..operations.calculation import in_one_array, layout_for, name_of, rows_like
 from ..operations.companions import (
     NOTHING,
     copy_constant,
@@ -27,7 +28,6 @@ from ..operations.companions import (
     settled_like,
 )
 from ..operations.options import number
-from ..operations.over import in_one_array, layout_for, name_of, rows_like
 
 reward_rows, reward_back = kernel("reward_rows"), kernel("reward_back")
 

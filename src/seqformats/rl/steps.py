@@ -15,6 +15,7 @@ from ..formats.leaves import without_data
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from ..operations.annotations import B, Batch
+from ..operations.calculation import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.companions import (
     NOTHING,
     Kinds,
@@ -31,7 +32,6 @@ from ..operations.companions import (
     rows_beside,
     settled_like,
 )
-from ..operations.over import in_one_array, layout_for, name_of, rows_like, two_like
 from .rewards import Rewards
 
 advantage_rows, advantage_back = kernel("advantage_rows"), kernel("advantage_back")

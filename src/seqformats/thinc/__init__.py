@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ..errors import import_extra, no_attribute
-from ..later import import_now
-from ..when_imported import when_imported
+from ..lazy_import import import_now
+from ..post_import_hook import when_imported
 
 if TYPE_CHECKING:
     from .layers import (

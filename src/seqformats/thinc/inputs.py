@@ -52,7 +52,7 @@ class Input(NamedTuple):
         if type(own) is kind:
             return own
         if isinstance(own, tuple):
-            return lay_out(own, kind) if kind is not List else List._of(own[1], own[3], own[4])
+            return lay_out(own, kind) if kind is not List else List._from_items(own[1], own[3], own[4])
         return convert(own, kind)
 
 

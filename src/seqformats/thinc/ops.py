@@ -69,7 +69,7 @@ class SequenceOps(NumpyOps):
         if pad > 0:
             structure = structure_of(np.where(structure.lengths > 0, structure.lengths + pad, 0))
         if structure.rows > X.shape[0]:
-            raise ROWS.of(
+            raise ROWS.as_error(
                 IndexError, f"lengths must sum up to the number of rows, {X.shape[0]}, but sum up to {structure.rows}"
             )
         return pieces(X, structure, pad)
@@ -148,7 +148,7 @@ class SequenceOps(NumpyOps):
     def backprop_reduce_first(self, d_firsts: Array, starts_ends: Array) -> Any:
         """To the first items the gradient."""
         if starts_ends.size == 1:
-            raise SHAPE.of(ValueError, "starts_ends must not have size 1")
+            raise SHAPE.as_error(ValueError, "starts_ends must not have size 1")
         ends = np.asarray(starts_ends, np.int64)
         structure = Structure.of_offsets(ends.copy(), "starts_ends") if ends.size else structure_of(ends)
         return ends_of(d_firsts, structure, 0)
@@ -246,7 +246,7 @@ def batch_of_all(X: Array, lengths: Array | Sequence[int], positive: bool = Fals
     rows = np.ascontiguousarray(X)
     structure = structure_within(lengths, rows.shape[0], positive)
     if structure.rows != rows.shape[0] and (structure.n or not positive):
-        raise ROWS.of(
+        raise ROWS.as_error(
             IndexError, f"lengths must sum up to the number of rows, {rows.shape[0]}, but sum up to {structure.rows}"
         )
     return over_rows(rows[: structure.rows], structure)

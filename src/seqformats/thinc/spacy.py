@@ -5,7 +5,7 @@ from typing import Any
 
 from spacy.util import registry
 
-from ..later import import_now
+from ..lazy_import import import_now
 
 
 def use_callback() -> Callable[[Any], Any]:

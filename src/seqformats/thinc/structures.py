@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import EMPTY, LENGTHS, RANGE, ROWS
 from ..formats.structure import Structure, integers
-from ..limits import remember
+from ..memory_checks import remember
 
 _SMALL = 1 << 13
 """Bytes of lengths, up to which a structure is kept."""
@@ -44,9 +44,11 @@ def structure_within(lengths: Array | Sequence[int], rows: int, positive: bool =
     """Make a structure of so many rows or more; errors are Thinc's: IndexError, ValueError for impossible lengths."""
     structure = structure_of(lengths)
     if positive and not structure.lengths.all():
-        raise EMPTY.of(ValueError, "all sequence lengths must be > 0, but one of them is 0")
+        raise EMPTY.as_error(ValueError, "all sequence lengths must be > 0, but one of them is 0")
     if structure.rows > rows:
-        raise ROWS.of(IndexError, f"lengths must sum up to the number of rows, {rows}, but sum up to {structure.rows}")
+        raise ROWS.as_error(
+            IndexError, f"lengths must sum up to the number of rows, {rows}, but sum up to {structure.rows}"
+        )
     return structure
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import import_extra, no_attribute
 from ..hints import look_up
-from ..later import import_now
+from ..lazy_import import import_now
 
 if TYPE_CHECKING:
-    from ..loading.balanced import BalancedSampler
+    from ..loading.balanced_sampler import BalancedSampler
     from ..loading.sampler import BucketSampler
     from .attention import flex_mask, varlen
     from .collate import collate
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "BalancedSampler": "..loading.balanced",
+    "BalancedSampler": "..loading.balanced_sampler",
     "BucketSampler": "..loading.sampler",
     "Recurrent": ".recurrent",
     "attend": ".routes",

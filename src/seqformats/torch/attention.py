@@ -11,7 +11,7 @@ from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, import_extra, quo
 from ..formats import Masked
 from ..formats.structure import Structure, flag, whole
 from ..launch.kernel import kernel
-from ..limits import allocate
+from ..memory_checks import allocate
 from ..operations.annotations import Counts, Lengths
 from ..operations.attention import position_ids, read_structure, segment_ids
 from ..operations.rearrange import per_sequence
@@ -100,9 +100,9 @@ def varlen(
     """
     torch = import_extra("torch", "torch")
     if names not in NAMES:
-        raise CHOICE.of(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {quote(names)}")
+        raise CHOICE.as_error(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {quote(names)}")
     if max_as not in ("int", "tensor"):
-        raise CHOICE.of(ValueError, f'max_as must be "int" or "tensor", not {quote(max_as)}')
+        raise CHOICE.as_error(ValueError, f'max_as must be "int" or "tensor", not {quote(max_as)}')
     of_q, like = read_structure(q)
     if names == "fla":
         if k is not None:

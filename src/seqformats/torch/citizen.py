@@ -22,7 +22,7 @@ from ..formats import Encoding, List, Pairs
 from ..formats.encoding import restored
 from ..formats.pairs import pair
 from ..formats.skeleton import Skeleton
-from ..later import import_now
+from ..lazy_import import import_now
 
 _KINDS: tuple[type[Encoding[Any]], ...] = (
     formats.Chunks,
@@ -36,11 +36,11 @@ _KINDS: tuple[type[Encoding[Any]], ...] = (
 
 
 def _flatten(x: Encoding[Any]) -> tuple[list[Any], Skeleton]:
-    return x._leaves(), Skeleton.of(x)
+    return x._leaves(), Skeleton.from_encoding(x)
 
 
 def _unflatten(leaves: Sequence[Any], skeleton: Skeleton) -> Encoding[Any]:
-    return skeleton.filled([_whole(leaf) for leaf in leaves])
+    return skeleton.fill([_whole(leaf) for leaf in leaves])
 
 
 def _whole(leaf: Any) -> Any:
@@ -64,7 +64,7 @@ def _dumpable(skeleton: Skeleton) -> str:
 
 def _from_dumpable(kind: type[Encoding[Any]]) -> Callable[[Any], Skeleton]:
     def load(text: str) -> Skeleton:
-        return Skeleton.loaded(kind, json.loads(text))
+        return Skeleton.load(kind, json.loads(text))
 
     return load
 

@@ -128,7 +128,7 @@ class _Wishes:
         self.all = {"to": Masked} | {option: value for option, value in given.items() if option not in self.some}
         self.seen: list[Path] = []
 
-    def of(self, path: Path) -> dict[str, Any]:
+    def find_options(self, path: Path) -> dict[str, Any]:
         """The options of a column, `to` among them."""
         wanted = dict(self.all)
         for option, by_column in self.some.items():
@@ -287,14 +287,14 @@ def _leaves(values: Sequence[Any]) -> Iterator[object]:
 
 
 def _sequences(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
-    options = wishes.of(path)
+    options = wishes.find_options(path)
     if "dtype" in options:
         options["library"] = "torch"
     return _in_tensors(list(values), path, options)
 
 
 def _join(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
-    options = wishes.of(path)
+    options = wishes.find_options(path)
     dtype = options.pop("dtype", None)
     return _in_tensors(_call(join_batches, path, list(values)), path, {**options, "copy": True}, dtype)
 

@@ -309,7 +309,7 @@ def _steps(
     cell: Any, weights: Sequence[Weights], module: Module, p: Packed, states: Sequence[Tensor]
 ) -> tuple[Tensor, Sequence[Tensor]]:
     """Packed rows through the steps of this library."""
-    steps, data = Steps.of(p._structure), p.data
+    steps, data = Steps.from_structure(p._structure), p.data
     sides = 1 + module.bidirectional
     finals: list[Any] = []
     for layer in range(module.num_layers):

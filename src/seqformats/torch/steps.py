@@ -55,7 +55,7 @@ class Steps(NamedTuple):
     rows: int
 
     @classmethod
-    def of(cls, structure: Structure) -> Steps:
+    def from_structure(cls, structure: Structure) -> Steps:
         """Read them from the structure of a batch."""
         return cls(structure.order.steps[: structure.longest + 1], structure.n, structure.rows)
 
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     held: int  # rows of what is kept beside the gates
 
     @classmethod
-    def of(cls, cell: Cell, steps: Steps, back: bool, hidden: int, keeps: bool) -> Plan:
+    def make(cls, cell: Cell, steps: Steps, back: bool, hidden: int, keeps: bool) -> Plan:
         """Divide the work among threads, each of which takes every second sequence, or third, ..."""
         width = -(-hidden // 32) * 32
         units = max(min(_threads(steps.rows * cell.gates * width * width), steps.n // SPARE), 1)
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
         return self.cell.gates * self.width
 
     @property
-    def stored(self) -> int:
+    def state_size(self) -> int:
         """The states of all sequences."""
         return self.cell.states * self.steps.n * self.width
 
@@ -143,7 +143,7 @@ class Plan(NamedTuple):
         """
         width, line, rows = self.width, self.line, self.steps.rows
         slopes = line + width * (self.cell is GRU)
-        sizes = [self.room * slopes, line * width, self.stored, self.units * TILE]
+        sizes = [self.room * slopes, line * width, self.state_size, self.units * TILE]
         z = _empty(memory, sum(sizes))
         gates, weights, states, _ = z.split_with_sizes(sizes)
         w = torch.nn.functional.pad(self.wide(w_hh), (0, width - self.hidden)) if width != self.hidden else w_hh
@@ -176,7 +176,7 @@ def _threads(products: int) -> int:
 def _run(name: str, arrays: Sequence[Tensor], numbers: tuple[Any, ...], cuts: Sequence[int]) -> None:
     """Start a kernel of the host, the units between two cuts in a thread of their own."""
     flat = [x.numpy().reshape(-1) for x in arrays]
-    threads.run(kernel(name).of(*flat), (*flat, *numbers), cuts, flat)
+    threads.run(kernel(name).find_variant(*flat), (*flat, *numbers), cuts, flat)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -226,8 +226,8 @@ def _forwards(
     """Return what `run_direction` gives, and what the gradients are made of: the plan and the memory."""
     found: list[Any] = [None if t is None else t.detach().contiguous() for t in tensors]
     x, *weights = found[:5]
-    plan = Plan.of(cell, steps, back, weights[1].shape[1], keeps)
-    final = plan.put_states(_empty(x, plan.stored), found[5:])
+    plan = Plan.make(cell, steps, back, weights[1].shape[1], keeps)
+    final = plan.put_states(_empty(x, plan.state_size), found[5:])
     memory, out = plan.forward(x, weights, final)
     if plan.width != plan.hidden:
         out, final = out[:, : plan.hidden].contiguous(), final[:, :, : plan.hidden].contiguous()

@@ -17,7 +17,7 @@ from ..formats.bare import read_column
 from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
 from ..gradients.cotangent import cotangent, in_dtype
-from ..limits import OBJECT, check_finite, check_room
+from ..memory_checks import OBJECT, check_finite, check_room
 from .wrapper import Arguments, Function, Named, without_items
 
 
@@ -25,10 +25,10 @@ def flattening(fn: Function, backprop: bool) -> Function:
     """The function called with the innermost items of its first batch as one flat list; see `with_flatten`."""
 
     @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         return call_flat(fn, backprop, args, kwargs)
 
-    return wrapped
+    return wrapper
 
 
 def call_flat(fn: Function, backprop: bool, args: Arguments, kwargs: Named) -> Any:

@@ -56,7 +56,7 @@ class TreeWrapper(Wrapper):
         tree = columns_of(args[place])
         check_batches(tree, f"{self.name} needs")
         found = [(other, x) for other, x in batches_in(args, kwargs) if other != place and is_encoding(x)]
-        given = self.given(tree, found)
+        given = self.convert_batches(tree, found)
         lists = [(other, x) for other, x in other_lists(args, kwargs, found) if other != place]
         if lists:
             self.check_lists(lists, given.first().batch)
@@ -69,7 +69,7 @@ class TreeWrapper(Wrapper):
         returned = self.call_function(fn, args, kwargs, shown, lists)
         return self.with_tree_gradient(returned, given) if self.backprop else self.tree_back(returned, given)
 
-    def given(self, tree: Tree, found: list[tuple[int | str, Any]]) -> Given:
+    def convert_batches(self, tree: Tree, found: list[tuple[int | str, Any]]) -> Given:
         """All batches in the encoding of the wrapper, the columns of a `Padded` in one order."""
         alone = len(tree.batches()) + len(found) == 1
         each = source_options(tree, self.To, self.options)
@@ -103,12 +103,12 @@ class TreeWrapper(Wrapper):
         if _is_as(returned, given) or is_tree(returned):
             columns = [at_column(path, self.column_back, y, path, given) for path, y in entries(returned)]
             return rebuilt(returned, iter(columns))
-        return self.restore(self.encoded(returned, given.first()), given.first())
+        return self.restore(self.read_result(returned, given.first()), given.first())
 
     def column_back(self, y: Operands, path: Path, given: Given) -> Any:
         """Give back what the function returned under a name; rows and what is no batch stay as they are."""
         argument = self.argument_of(y, path, given)
-        return y if argument is None else self.restore(self.encoded(y, argument), argument)
+        return y if argument is None else self.restore(self.read_result(y, argument), argument)
 
     def argument_of(self, y: Operands, path: Path, given: Given) -> Argument | None:
         """The batch that this goes back like: that of its name, else the first; None for what is no batch."""
@@ -141,7 +141,7 @@ class TreeWrapper(Wrapper):
         ways = [
             None
             if argument is None
-            else self.way_in(value, argument, self.restore(self.encoded(value, argument), argument))
+            else self.way_in(value, argument, self.restore(self.read_result(value, argument), argument))
             for path, value in found
             for argument in [self.argument_of(value, path, given) if is_columns else given.first()]
         ]

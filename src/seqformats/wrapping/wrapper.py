@@ -91,10 +91,10 @@ class Wrapper:
             )
 
         @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             return self.call(fn, args, kwargs)
 
-        return wrapped
+        return wrapper
 
     def call(self, fn: Function, args: Arguments, kwargs: Named) -> Any:
         """Convert, call, convert back."""
@@ -195,7 +195,7 @@ class Wrapper:
         if y.rows or self.like is None:
             return y
         library, item = library_of(self.like), tuple(self.like.shape[1:])
-        return LoD._over(library.empty((0, *item), self.like.dtype, self.like), y._levels)
+        return LoD._from_levels(library.empty((0, *item), self.like.dtype, self.like), y._levels)
 
     def check_lists(self, lists: Lists, batch: object) -> None:
         """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
@@ -211,18 +211,18 @@ class Wrapper:
     def back(self, returned: object, argument: Argument) -> Any:
         """Give back what the function returned as the caller gets it; of a tuple the first element."""
         if not isinstance(returned, tuple) or is_column(returned):
-            return self.restore(self.encoded(returned, argument), argument)
+            return self.restore(self.read_result(returned, argument), argument)
         if not returned:
             raise RETURNED(f"{self.name}: the function returned an empty tuple")
         first = list(returned[0]) if type(returned[0]) is tuple else returned[0]  # which can only be a batch
         return rebuild_tuple(returned, (self.back(first, argument), *returned[1:]))
 
-    def encoded(self, y: object, argument: Argument) -> Any:
+    def read_result(self, y: object, argument: Argument) -> Any:
         """Read what the function returned as an encoding with as many sequences as it saw."""
         batch = argument.batch
         y = as_encoding(y) if isinstance(y, list) else read_column(y)
         if is_array(y):
-            return self.over(y, batch)
+            return self.wrap_array(y, batch)
         if not is_encoding(y):
             raise RETURNED(
                 f"{self.name}: the function must return an encoding or an array, not "
@@ -235,7 +235,7 @@ class Wrapper:
             )
         return y
 
-    def over(self, y: Shaped, batch: object) -> Any:
+    def wrap_array(self, y: Shaped, batch: object) -> Any:
         """An array with the leading shape of the data that the function saw, over the structure of that data."""
         _, array = adopt(y, "the result")
         if not isinstance(batch, Encoding) or not batch._in_one_array:
@@ -282,7 +282,7 @@ class Wrapper:
 
     def gradient_back(self, dx: Operands, argument: Argument) -> Any:
         """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
-        dx, given = self.encoded(dx, argument), argument.given
+        dx, given = self.read_result(dx, argument), argument.given
         if isinstance(dx, Encoding) and not isinstance(given, Pairs):
             dtype = argument.batch.dtype
             if dx.dtype != dtype:
@@ -295,7 +295,7 @@ class Wrapper:
 
     def way_in(self, y: object, argument: Argument, result: object) -> Function:
         """Make the way by which a gradient of the caller's result becomes one of `y`, which the function returned."""
-        inner, outer, as_array = without_data(self.encoded(y, argument)), without_items(result), is_array(y)
+        inner, outer, as_array = without_data(self.read_result(y, argument)), without_items(result), is_array(y)
 
         def way(dy: object) -> Any:
             dy = cotangent(dy, outer)

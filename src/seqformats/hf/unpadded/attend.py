@@ -130,7 +130,7 @@ def attend_rows(
     if position_bias is not None and tuple(position_bias.shape[-2:]) != longest:
         raise UNPADDED(f"a bias {tuple(position_bias.shape)} is not one of {longest[0]} positions by {longest[1]}")
     q, k, v = (
-        rows.of(x[0].transpose(0, 1)) for x, rows in ((query, seen.queries), (key, seen.keys), (value, seen.keys))
+        rows.to_batch(x[0].transpose(0, 1)) for x, rows in ((query, seen.queries), (key, seen.keys), (value, seen.keys))
     )
     out = attend_sequences(
         q,

@@ -48,7 +48,7 @@ class Arrival(NamedTuple):
             return x
         data = x[0]
         if self.form == "encoding":
-            return self.rows.of(data)
+            return self.rows.to_batch(data)
         made = data.new_zeros((self.rows.n * self.width, *data.shape[1:])).index_copy(0, self.places, data)
         return made.reshape(self.rows.n, self.width, *data.shape[1:])
 

@@ -133,7 +133,7 @@ def _positions(module: torch.nn.Module, batch: Arrival, sent: dict[str, Any]) ->
     if ids is None:
         return rows.positions()[None] + padding + 1
     real = (ids[0] != padding).long()  # a token that is the padding's id is passed over, as the model does it alone
-    return (cumsum(rows.of(real)).data * real + padding)[None]
+    return (cumsum(rows.to_batch(real)).data * real + padding)[None]
 
 
 def pool_first(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:

@@ -37,7 +37,7 @@ class Rows:
     def __deepcopy__(self, memo: dict[int, Any]) -> Rows:
         return self
 
-    def of(self, data: Tensor) -> Ragged[Any]:
+    def to_batch(self, data: Tensor) -> Ragged[Any]:
         """The batch with these data ``(total, ...)``."""
         return Ragged.from_offsets(data, self.batch.offsets)
 
@@ -125,7 +125,7 @@ class Visible:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UNPADDED.of(
+        raise UNPADDED.as_error(
             AttributeError,
             f"this model reads .{name} of its attention mask: it makes its scores itself, over padding",
         )

@@ -88,13 +88,13 @@ from .common import (
     Columns,
     allows,
     along,
+    apply_limits,
     begin_of,
-    beyond,
     candidate_value,
     dot,
     edit,
+    is_better,
     item_at,
-    limited,
     locate,
     part_of,
     place_of,
@@ -118,6 +118,7 @@ from .device import (
 )
 from .drivers import block_per_sequence, by_columns, columns_of, thread_per_column
 from .edits import (
+    count_equal,
     fill_table,
     fill_wide_table,
     next_column,
@@ -127,26 +128,25 @@ from .edits import (
     place_in_wide_table,
     slot_of_token,
     small_tokens,
-    trimmed,
     trimmed_behind,
 )
 from .gates import Inputs, enter, sigmoid, step_at, tanh
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
-from .keys import added_group, came_last, candidate_key, merge_rows, ranked, tree_powers, value_of_key
+from .keys import added_group, came_last, candidate_key, count_larger, merge_rows, tree_powers, value_of_key
 from .lane_items import lane_of, with_lane
 from .lanes import (
     choose,
     columns_at_once,
-    conjugated,
+    conjugate,
     each,
+    flip_order,
     in_any,
     in_lanes,
     larger,
     largest_lane,
     load,
     log,
-    mirrored,
     nonzero,
     pointer,
     prefetch,
@@ -190,9 +190,9 @@ from .names import (
 from .ngrams import find_arc, follow_word
 from .options import compiled, shared
 from .order import (
+    find_merged_row,
     key_of,
     least_of,
-    merged,
     numbers_of,
     put_between,
     put_in_order,
@@ -201,7 +201,7 @@ from .order import (
     select,
     sort_columns,
 )
-from .random import below, draw, one_of, philox
+from .random import draw, draw_integer, one_of, philox
 from .record import (
     CALCULATES,
     COMPLEX,
@@ -221,7 +221,7 @@ from .record import (
     Table,
     alike,
 )
-from .sums import add_block, add_chunk, centre, in_turn, room, rounded, scratch, total, total_by_rows, total_columns
+from .sums import add_block, add_chunk, centre, in_turn, room, round_sum, scratch, total, total_by_rows, total_columns
 from .tiles import (
     Product,
     add_row,
@@ -237,5 +237,5 @@ from .tiles import (
     turn,
 )
 from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row, sum_of_powers
-from .warping import beside_best, listed
+from .warping import beside_best, list_tokens
 from .windows import fold_windows

@@ -14,7 +14,7 @@ from .record import Array
 
 
 @shared
-def scored(value: float, length: int, norm: int, penalty: float) -> Any:
+def normalize_score(value: float, length: int, norm: int, penalty: float) -> Any:
     """The score of a hypothesis: by `norm` over ``length ** penalty`` (1) or ``((5 + length) / 6) ** penalty`` (2)."""
     if norm == 1:
         return value / np.float32(np.float64(length) ** penalty)
@@ -24,7 +24,7 @@ def scored(value: float, length: int, norm: int, penalty: float) -> Any:
 
 
 @shared
-def pruned(candidates: Item, values_before: Array, below: Array, at: int, found: int) -> int:
+def prune(candidates: Item, values_before: Array, below: Array, at: int, found: int) -> int:
     """Leave out what is too far behind the best; how many are left, in their order."""
     values, keys, ids, width = candidates.values, candidates.keys, candidates.ids, candidates.width
     best = values[at]
@@ -44,7 +44,7 @@ def pruned(candidates: Item, values_before: Array, below: Array, at: int, found:
 
 
 @shared
-def kept(finished: Item, at: int, size: int, most: int, score: float, node: int) -> int:
+def keep_finished(finished: Item, at: int, size: int, most: int, score: float, node: int) -> int:
     """Put a finished hypothesis among at most `most`, behind those of the same score; the new size."""
     scores, nodes = finished.scores, finished.nodes
     if size == most and not score > scores[at + size - 1]:
@@ -96,7 +96,7 @@ def advance(
         penalty = beams.penalty[b]
         found = counts[b]
         if far and found > 0:
-            found = pruned(candidates, before.values, terms.below, at, found)
+            found = prune(candidates, before.values, terms.below, at, found)
         if length > 1 or b % terms.groups == 0:  # at first all groups have the same row
             beams.asked[b] += end[b] - begin[b]
         begin[b] = rows
@@ -119,9 +119,9 @@ def advance(
             if done:
                 if (terms.first_only and j >= k) or (pool == 1 and size[b] == k):
                     continue
-                score = keys[at + j] if pool == 2 else scored(value, length, norm, penalty)
+                score = keys[at + j] if pool == 2 else normalize_score(value, length, norm, penalty)
                 most = finished.places if pool == 3 else k
-                size[b] = kept(finished, pool_at, size[b], most, score, nodes)
+                size[b] = keep_finished(finished, pool_at, size[b], most, score, nodes)
                 beams.finished[b] += 1
                 beams.topped[b] |= j == 0
             else:
@@ -148,22 +148,22 @@ def advance(
         enough = alive == 0 or last
         if stop < 3:  # "hf": can the best live hypothesis still come among the k best?
             most_tokens = limit if stop == 2 and penalty > 0 else length
-            enough |= (stop == 1 and full) or not scored(best, most_tokens, norm, penalty) > worst
+            enough |= (stop == 1 and full) or not normalize_score(best, most_tokens, norm, penalty) > worst
         elif stop == 3:
             enough |= beams.finished[b] >= beams.enough[b]
         elif stop == 4:  # "ct2"
             wanted = min(terms.n_best, beams.enough[b]) if penalty == 0 else beams.enough[b]
             enough |= beams.finished[b] >= wanted and (penalty != 0 or beams.topped[b] == 1)
         elif stop == 5:  # "gnmt": even at full length
-            enough |= full and worst > scored(best, limit, norm, penalty)
+            enough |= full and worst > normalize_score(best, limit, norm, penalty)
         if terms.safe and size[b] >= min(terms.n_best, k):
             longest = limit if penalty > 0 else length
-            bound = scored(best, longest, norm, penalty)
+            bound = normalize_score(best, longest, norm, penalty)
             enough |= finished.scores[pool_at + min(terms.n_best, k) - 1] >= bound
         if enough:
             if size[b] == 0:  # unless the rule finishes everything there, the live ones are the result
                 for r in range(begin[b], rows):
-                    size[b] = kept(finished, pool_at, size[b], k, row_values[r], row_nodes[r])
+                    size[b] = keep_finished(finished, pool_at, size[b], k, row_values[r], row_nodes[r])
             rows = begin[b]
         end[b] = rows
         if terms.shrinks:

@@ -39,13 +39,13 @@ def splat(builder: Builder, value: Value, lanes: int) -> Any:
     return builder.shuffle_vector(one, undefined, constant_lanes(vector_type(I32, lanes), 0))
 
 
-def called(builder: Builder, name: str, result: Value, *args: Any) -> Any:
+def call_function(builder: Builder, name: str, result: Value, *args: Any) -> Any:
     """Call the function of this name, an intrinsic of LLVM say, with some arguments."""
     signature = ir.FunctionType(result, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 
 
-def outlined(builder: Builder, name: str, args: Values, body: Callable[..., None]) -> None:
+def call_outlined(builder: Builder, name: str, args: Values, body: Callable[..., None]) -> None:
     """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
 
     Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
@@ -62,7 +62,7 @@ def outlined(builder: Builder, name: str, args: Values, body: Callable[..., None
     builder.call(function, args)
 
 
-def folded(builder: Builder, vector: Value, join: Callable[..., Any]) -> Any:
+def fold_vector(builder: Builder, vector: Value, join: Callable[..., Any]) -> Any:
     """One number of all in a vector: its halves are joined until one is left."""
     count = vector.type.count
     while count > 1:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...layout import SHORT
 from .code import Item
-from .common import Columns, beyond, item_at
-from .names import better, chosen, exp, gpu, greater, is_above, item_in, number_in, quick_exp, size_of, wide, zero_in
+from .common import Columns, is_better, item_at
+from .names import better, exp, gpu, greater, is_above, item_in, number_in, quick_exp, select, size_of, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
 
@@ -40,7 +40,7 @@ def tree_max(parts: Array, place: int) -> None:
     gpu.syncthreads()
     half = gpu.blockDim.y >> 1
     while half > 0:
-        if gpu.threadIdx.y < half and beyond(parts[place + half * gpu.blockDim.x], parts[place], 0):
+        if gpu.threadIdx.y < half and is_better(parts[place + half * gpu.blockDim.x], parts[place], 0):
             parts[place] = parts[place + half * gpu.blockDim.x]
         gpu.syncthreads()
         half >>= 1
@@ -295,12 +295,12 @@ def with_powers(x: Array, top: Item, blocks: Item, eight: Any) -> Any:
     infinity = none + number_in(x, math.inf)
     a, b, c, d, e, f, g, h = eight
     best = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
-    best = chosen(infinity, best, best, top)
-    best = chosen(best, top + one, best, top)
+    best = select(infinity, best, best, top)
+    best = select(best, top + one, best, top)
     total = none
     if is_above(best, top):
-        total = chosen(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
-        blocks = chosen(best, top, wide(none), blocks)
+        total = select(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
+        blocks = select(best, top, wide(none), blocks)
         top = best
     total += quick_exp(a - top)
     total += quick_exp(b - top)

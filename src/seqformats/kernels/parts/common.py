@@ -64,7 +64,7 @@ def item_at(columns: Columns, t: int) -> Any:
 
 
 @shared
-def beyond(value: Item, best: Item, least: int) -> Any:
+def is_better(value: Item, best: Item, least: int) -> Any:
     """Tell whether `value` is above `best`, or below where `least` is 1.  NaN is beyond every number but NaN."""
     return (value < best if least else value > best) or (value != value and best == best)
 
@@ -119,7 +119,7 @@ def allows(limits: Any, r: int, token: int) -> Any:
 
 
 @shared
-def limited(value: Item, token: int, r: int, limits: Any) -> Any:
+def apply_limits(value: Item, token: int, r: int, limits: Any) -> Any:
     """A score or log-probability of row r under its `Limits`, -inf where the token must not follow."""
     if limits.edited_at.size != 0:
         e = place_of(limits.edited, limits.edited_at[r], limits.edited_at[r + 1], token)
@@ -137,7 +137,7 @@ def worth(scores: Any, value: Item, token: int, r: int, log: tuple[Item, Item], 
     """Value a token with this score behind row r of some `Scores`, which `log` turns into log-probabilities."""
     if scores.form != 2:
         value = (value - log[0]) - log[1]
-    value = limited(value, token, r, limits)
+    value = apply_limits(value, token, r, limits)
     if scores.form == 2:
         value = (value - log[0]) - log[1]
     return value + scores.running[r]

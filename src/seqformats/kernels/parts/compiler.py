@@ -63,9 +63,10 @@ __all__ = [
     "declared",
     "gpu",
     "implemented",
-    "inlined",
+    "inline",
     "intrinsic",
     "libdevice",
+    "list_capabilities",
     "load_item",
     "make_array",
     "missing",
@@ -75,7 +76,6 @@ __all__ = [
     "signature",
     "simulated",
     "store_item",
-    "supported",
     "types",
 ]
 
@@ -86,7 +86,7 @@ def need() -> None:
         raise ImportError(missing)
 
 
-def supported() -> list[tuple[int, int]]:
+def list_capabilities() -> list[tuple[int, int]]:
     """List the compute capabilities that code can be made for, in order."""
     need()
     found: list[tuple[int, int]] = importlib.import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()
@@ -104,7 +104,7 @@ _ANY = 7, 5
 """The compute capability for which shared functions are compiled; code is made for that of the kernel."""
 
 
-def inlined(function: Callable[..., Any]) -> Any:
+def inline(function: Callable[..., Any]) -> Any:
     """Make a function one that LLVM puts into each kernel that calls it.
 
     That takes a tenth of the time that Numba takes for the same.  The package would ask for the GPU in this machine;

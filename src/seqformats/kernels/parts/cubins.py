@@ -12,8 +12,8 @@ from ...layout import MOST_THREADS
 from ...native.signature import FOURS, Signature, Word, with_places
 from . import compiler
 from .building import word_of
-from .compiler import supported, types
-from .gpu import bound
+from .compiler import list_capabilities, types
+from .gpu import bind
 from .record import MOVES, KernelSpec, tuples
 
 _BOUND = f".maxntid {MOST_THREADS}, 1, 1"
@@ -32,20 +32,22 @@ class Compiled(NamedTuple):
     """What the kernel is called there."""
 
 
-def compiled(function: Callable[..., Any], signature: Signature, capability: tuple[int, int], name: str) -> Compiled:
+def compile_kernel(
+    function: Callable[..., Any], signature: Signature, capability: tuple[int, int], name: str
+) -> Compiled:
     """Compile a kernel for arguments of these types and GPUs of this compute capability.
 
     A GPU that is newer than the compiler gets the PTX of the latest that this knows.
     """
-    known = supported()
+    known = list_capabilities()
     newer = capability not in known
     if newer:
         capability = max([one for one in known if one <= capability], default=max(known))
     arguments = types.void(*[kind_of(word) for word in signature])
-    ptx, entry = named(ptx_of(function, arguments, capability), name)
+    ptx, entry = rename_entry(ptx_of(function, arguments, capability), name)
     if newer:
         return Compiled(b"", ptx, "", entry)
-    return Compiled(*assembled(ptx, capability, name), entry)
+    return Compiled(*assemble(ptx, capability, name), entry)
 
 
 _OLDEST = "8.0"
@@ -71,9 +73,9 @@ def for_shipping(
     NVVM gives the same PTX for 7.5 to 9.0; for later ones it has another compiler, which takes as long again.
     """
     arguments = types.void(*[kind_of(word) for word in signature])
-    ptx, entry = named(ptx_of(function, arguments, capabilities[0]), name)
+    ptx, entry = rename_entry(ptx_of(function, arguments, capabilities[0]), name)
     ptx = re.sub(r"^\.version \S+", f".version {_OLDEST}", ptx, flags=re.MULTILINE)
-    made = {one: assembled(ptx, one, name) for one in capabilities}
+    made = {one: assemble(ptx, one, name) for one in capabilities}
     return Shipped(entry, {one: cubin for one, (cubin, _, _) in made.items()}, made[capabilities[-1]][1])
 
 
@@ -85,14 +87,14 @@ def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, 
     than `MOST_THREADS` threads: for blocks of 1,024 the assembler saves registers, and has a load wait for the one
     before it.  Where nothing is calculated its loads are together already, and what it saves are more threads.
     """
-    ptx = compiler.ptx_of(bound(function), arguments, capability)
+    ptx = compiler.ptx_of(bind(function), arguments, capability)
     ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
     if not re.search(r"\.f(32|64)\s", ptx):
         return ptx
     return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n{_BOUND}", ptx)
 
 
-def named(ptx: str, name: str) -> tuple[str, str]:
+def rename_entry(ptx: str, name: str) -> tuple[str, str]:
     """The code with a short name for its kernel, which profilers show, in place of one that has all types in it."""
     entry = re.sub(r"\W", "_", name)
     found = re.findall(r"\.entry\s+([\w$]+)", ptx)
@@ -106,7 +108,7 @@ _THREADS = ".minnctapersm 4", ".maxnreg 72", ".minnctapersm 3", ".minnctapersm 2
 blocks of 64, and for 12 of those with the 80 that are left where it has room for 3 of 256."""
 
 
-def assembled(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str, str]:
+def assemble(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str, str]:
     """The code of a GPU, what it was made of, and what the assembler says of it.
 
     Registers are saved until a multiprocessor has room for 1,024 threads, whose loads cover each other's; or for fewer,
@@ -114,13 +116,13 @@ def assembled(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, 
     """
     for wanted in _THREADS:
         crowded = ptx.replace(_BOUND, f"{_BOUND}\n{wanted}")
-        cubin, log = linked(crowded, capability, name)
+        cubin, log = link(crowded, capability, name)
         if not re.search(r"[1-9]\d* bytes spill", log):
             break
     return cubin, crowded, log
 
 
-def linked(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str]:
+def link(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str]:
     """The code of a GPU, and what the assembler says of it."""
     linker = importlib.import_module("cuda.bindings.nvjitlink")
     options = [f"-arch=sm_{capability[0]}{capability[1]}", "-O3", "-Xptxas=-v"]

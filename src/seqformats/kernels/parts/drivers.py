@@ -36,7 +36,7 @@ def by_columns(most: int = 32, some: int = 4, few: Body | None = None) -> Callab
     and 4 columns are taken at a time.
     """
 
-    def made(body: Body) -> Any:
+    def make_drivers(body: Body) -> Any:
         in_lanes(body)
 
         def by_three(given: Any, columns: Columns, place: int, k: int, end: int) -> None:
@@ -71,7 +71,7 @@ def by_columns(most: int = 32, some: int = 4, few: Body | None = None) -> Callab
 
         return _with_few(by_four, few, some) if few else shared(by_three if some == 4 else by_four)
 
-    return made
+    return make_drivers
 
 
 def _with_few(loop: Body, few: Body, some: int) -> Any:

@@ -23,7 +23,7 @@ class Part(NamedTuple):
 
 
 @shared
-def trimmed(one: Part, two: Part, least: int) -> int:
+def count_equal(one: Part, two: Part, least: int) -> int:
     """With how many equal items two parts begin."""
     most, t = at_most(one.length, two.length), 0
     while t < most and one.items[one.begin + t] == two.items[two.begin + t] and one.items[one.begin + t] >= least:

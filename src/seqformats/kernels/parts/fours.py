@@ -38,7 +38,7 @@ class _FoursModel(PrimitiveModel):
         super().__init__(manager, kind, vector_of(kind.kind))
 
 
-def changed(builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
+def cast(builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
     """Four numbers of one kind as those of another."""
     if given == wanted:
         return value

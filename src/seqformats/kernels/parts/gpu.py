@@ -1,6 +1,6 @@
 """Shared parts of CUDA kernels: intrinsics, search, sums of a block; and how they become code.
 
-Importing it loads the package for CUDA, which `compiler` names, so a kernel's file imports `names` instead: `bound`
+Importing it loads the package for CUDA, which `compiler` names, so a kernel's file imports `names` instead: `bind`
 puts what is listed in `_NAMES` in their place before a kernel is compiled, and its own shared functions for this
 device.  In the simulator, and where there is no such package, the intrinsics are plain functions.
 """
@@ -19,8 +19,8 @@ from . import compiler
 from . import names as stubs
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
 from .columns import SHARED as OF_COLUMNS
-from .common import beyond
-from .compiler import inlined, missing, simulated
+from .common import is_better
+from .compiler import inline, missing, simulated
 from .device import SHARED
 from .keys import KEYS
 from .loops import without_counts
@@ -127,7 +127,7 @@ def _better(best: Item, value: Item, least: int) -> Any:
         first = ((value < best) if least else (value > best)) | ((value != value) & (best == best))
         found: Any = np.where(first, value, best)
         return found.view(Four)
-    return value if beyond(value, best, least) else best
+    return value if is_better(value, best, least) else best
 
 
 def _greater(a: Item, b: Item) -> Any:
@@ -146,7 +146,7 @@ def _quick_exp(value: Item) -> Any:
     return np.exp(value)
 
 
-def _chosen(a: Item, b: Item, x: Item, y: Item) -> Any:
+def _select(a: Item, b: Item, x: Item, y: Item) -> Any:
     """`x` where ``a > b``, else `y`; of four each on its own."""
     if isinstance(a, Four):
         found: Any = np.where(a > b, x, y)
@@ -164,7 +164,7 @@ def _intrinsics() -> tuple[Any, ...]:
     from llvmlite import ir
 
     from .compiler import intrinsic, types
-    from .fours import Fours, changed, each_of
+    from .fours import Fours, cast, each_of
     from .places import SHARED as OF_BLOCK
     from .places import Items, address_of
 
@@ -260,7 +260,7 @@ def _intrinsics() -> tuple[Any, ...]:
 
     def in_kind(context: Context, builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
         if isinstance(given, Fours):
-            return changed(builder, value, given, wanted)
+            return cast(builder, value, given, wanted)
         return context.cast(builder, value, given, wanted)
 
     @intrinsic
@@ -344,7 +344,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return value(value), generate
 
     @intrinsic
-    def chosen(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
+    def select(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
 
@@ -362,7 +362,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return types.boolean(a, a), generate
 
     words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
-    return words, (wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, chosen, is_above)
+    return words, (wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, select, is_above)
 
 
 move_word: Any
@@ -381,18 +381,18 @@ size_of: Any
 better: Any
 greater: Any
 quick_exp: Any
-chosen: Any
+select: Any
 is_above: Any
 _of_words, _of_items = (
     (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
-        (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _chosen, _is_above),
+        (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _select, _is_above),
     )
     if _plain
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
-wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, chosen, is_above = _of_items
+wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, select, is_above = _of_items
 
 
 def _times(a: Item, b: Item) -> Any:
@@ -418,7 +418,7 @@ _HOUSE = __name__.removesuffix("parts.gpu")
 _PARTS = sys.modules[__name__.removesuffix(".gpu")]
 
 
-def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> Any:
+def bind(function: Callable[..., Any], names: dict[str, Any] | None = None) -> Any:
     """The kernel function, with what is special to CUDA in place of `names`; the function itself stays as it was.
 
     In a kernel of the house these come before what has the same name for the CPU; a user's own names come before these.
@@ -437,7 +437,7 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
     def here(value: Any) -> Any:
         if getattr(value, "shared", False) is not True:  # `gpu.shared` is something else
             return value
-        return bound(value, names) if _plain else _inlined(value)
+        return bind(value, names) if _plain else _inline(value)
 
     code = function.__code__ if simulated else without_counts(function)
     parts = next((name for name in code.co_names if function.__globals__.get(name) is _PARTS), "")
@@ -453,6 +453,6 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 
 
 @functools.cache
-def _inlined(function: Item) -> Any:
+def _inline(function: Item) -> Any:
     """The function as a part of every kernel that calls it."""
-    return inlined(bound(function))
+    return inline(bind(function))

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 
 from .code import F32, I32, Builder, Item, Value, constant_lanes, vector_type
-from .lanes import Lanes, load, lowered, store
+from .lanes import Lanes, load, lower, store
 from .options import part
 
 I16 = ir.IntType(16)
@@ -61,7 +61,7 @@ def _store_half(x, p, lanes):
     return lambda x, p, lanes: chosen(x, p, lanes)
 
 
-@lowered(_from_bits)
+@lower(_from_bits)
 def _code_from_bits(x: Item, p: Item, count: Item, like: Item) -> Any:
     n = int(count.literal_value)
 
@@ -80,7 +80,7 @@ def _code_from_bits(x: Item, p: Item, count: Item, like: Item) -> Any:
     return Lanes(types.float32, n)(x, types.int64, count, like), code
 
 
-@lowered(_to_bits)
+@lower(_to_bits)
 def _code_to_bits(x: Item, p: Item, lanes: Item) -> Any:
     def code(_: Value, builder: Builder, base: Value, place: Value, value: Value) -> None:
         words, halves = vector_type(I32, value.type.count), vector_type(I16, value.type.count)

@@ -19,7 +19,7 @@ def candidate_key(value: float, token: int) -> Any:
 
 
 @plain_on_cuda
-def ranked(keys: Array, count: int, key: int) -> int:
+def count_larger(keys: Array, count: int, key: int) -> int:
     """Count the first keys that are larger."""
     rank = np.uint32(0)
     for k in range(0, count, 1):  # with a step, which `loops` makes as short as it can be
@@ -137,7 +137,7 @@ def merge_rows(work: Item, out: Array, keys: Array, told: Array, rows: Any, most
         rank = most
         if size <= 256:
             if keys[j] != none:
-                rank = ranked(keys, size, keys[j])
+                rank = count_larger(keys, size, keys[j])
         elif begin + j - (of_rows + own * places) < out[counts + own]:
             rank = begin + j - (of_rows + own * places)
             value = key >> 32
@@ -166,7 +166,7 @@ KEYS = {
     function.__name__: function
     for function in (
         candidate_key,
-        ranked,
+        count_larger,
         value_of_key,
         token_of_key,
         added_group,

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from .code import I32, I64, Builder, Context, Item, Value, vector_type
-from .lanes import Lanes, constant, lowered, vector_of
+from .lanes import Lanes, constant, lower, vector_of
 
 
 def with_lane(lanes: Item, k: int, value: Item) -> Any:
@@ -37,7 +37,7 @@ def push_lane(lanes: Item, value: Item) -> Any:
     return np.concatenate([np.full(1, value, lanes.dtype), lanes[:-1]])
 
 
-@lowered(with_lane)
+@lower(with_lane)
 def _with_lane(lanes: Item, k: Item, value: Item) -> Any:
     plain = types.unliteral(value)
 
@@ -47,12 +47,12 @@ def _with_lane(lanes: Item, k: Item, value: Item) -> Any:
     return lanes(lanes, types.int64, plain), code
 
 
-@lowered(lane_of)
+@lower(lane_of)
 def _lane_of(lanes: Item, k: Item) -> Any:
     return lanes.kind(lanes, types.int64), lambda _, builder, vector, place: builder.extract_element(vector, place)
 
 
-def _collected(step: int) -> Any:
+def _compile_collect(step: int) -> Any:
     """Compile `collect`, or `collect_across` where items are a step further from lane to lane."""
 
     def answer(x: Item, begin: Item, places: Item, p: Item, count: Item) -> Any:
@@ -71,11 +71,11 @@ def _collected(step: int) -> Any:
     return answer
 
 
-lowered(collect)(_collected(0))
-lowered(collect_across)(_collected(1))
+lower(collect)(_compile_collect(0))
+lower(collect_across)(_compile_collect(1))
 
 
-@lowered(push_lane)
+@lower(push_lane)
 def _push_lane(lanes: Item, value: Item) -> Any:
     plain = types.unliteral(value)
 

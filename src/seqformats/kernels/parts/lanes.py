@@ -27,7 +27,7 @@ from .code import (
     Signature,
     Value,
     Values,
-    called,
+    call_function,
     splat,
     vector_type,
 )
@@ -106,14 +106,14 @@ def largest_lane(lanes: Item) -> Any:
     return lanes
 
 
-def mirrored(lanes: Item, least: int) -> Any:
+def flip_order(lanes: Item, least: int) -> Any:
     """Lanes in the reverse order where `least` is 1: the largest of those are the least, mirrored."""
     if not least:
         return lanes
     return -lanes if lanes.dtype.kind == "f" else ~lanes
 
 
-def conjugated(lanes: Item) -> Any:
+def conjugate(lanes: Item) -> Any:
     """The complex conjugate of each lane; other numbers are their own."""
     return np.conj(lanes)
 
@@ -166,7 +166,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, kind, vector_of(kind.kind, kind.count))
 
 
-def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+def lower(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
     """Compile calls of `function` as the decorated one says: from the types of arguments to a signature and its code.
 
     It returns None where it has no answer.  Unlike an overload this costs no compilation of its own.
@@ -219,7 +219,7 @@ def in_kind(builder: Builder, value: Value, given: Value, wanted: Value) -> Any:
     return (builder.sext if signed else builder.zext)(value, to)
 
 
-@lowered(pointer)
+@lower(pointer)
 def _pointer(x: Item) -> Any:
     if isinstance(x, types.BaseTuple):
         kinds = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in x]
@@ -241,13 +241,13 @@ def _pointer(x: Item) -> Any:
     return types.CPointer(x.dtype)(x), code
 
 
-@lowered(unknown)
+@lower(unknown)
 def _unknown(value: Item) -> Any:
     kind = ir.FunctionType(I64, [I64])
     return types.int64(types.int64), lambda _, builder, x: builder.asm(kind, "", "=r,0", [x], False)
 
 
-@lowered(load)
+@lower(load)
 def _load(x: Item, p: Item, count: Item, like: Item) -> Any:
     n = constant(count)
     vector = vector_of(x.dtype, n)
@@ -263,7 +263,7 @@ def _load(x: Item, p: Item, count: Item, like: Item) -> Any:
     return Lanes(like.dtype, n)(x, types.int64, count, like), code
 
 
-@lowered(prefetch)
+@lower(prefetch)
 def _prefetch(x: Item, p: Item, count: Item) -> Any:
     n = constant(count)
 
@@ -272,12 +272,12 @@ def _prefetch(x: Item, p: Item, count: Item) -> Any:
         begin = builder.bitcast(builder.gep(base, [place]), ir.IntType(8).as_pointer())
         for line in range(max(lines, 1)):
             at = builder.gep(begin, [I64(64 * line)])
-            called(builder, "llvm.prefetch.p0i8", ir.VoidType(), at, I32(0), I32(3), I32(1))
+            call_function(builder, "llvm.prefetch.p0i8", ir.VoidType(), at, I32(0), I32(3), I32(1))
 
     return types.void(x, types.int64, count), code
 
 
-@lowered(store)
+@lower(store)
 def _store(x: Item, p: Item, lanes: Item) -> Any:
     def code(_: Value, builder: Builder, base: Value, place: Value, value: Value) -> None:
         value = in_kind(builder, value, lanes.kind, x.dtype)
@@ -290,7 +290,7 @@ def _store(x: Item, p: Item, lanes: Item) -> Any:
     return types.void(x, types.int64, lanes), code
 
 
-@lowered(each)
+@lower(each)
 def _each_lane(like: Item, value: Item, count: Item) -> Any:
     n = constant(count)
     plain = types.unliteral(value)
@@ -304,7 +304,7 @@ def _each_lane(like: Item, value: Item, count: Item) -> Any:
     return Lanes(own, n)(like, plain, count), code
 
 
-@lowered(choose)
+@lower(choose)
 def _choose(mask: Item, a: Item, b: Item) -> Any:
     def code(_: Value, builder: Builder, truth: Value, x: Value, y: Value) -> Any:
         bits, wanted = truth.type.element.width, _bits_of(a.kind)
@@ -317,7 +317,7 @@ def _choose(mask: Item, a: Item, b: Item) -> Any:
     return a(mask, a, b), code
 
 
-@lowered(nonzero)
+@lower(nonzero)
 def _nonzero(lanes: Item) -> Any:
     number = getattr(lanes.kind, "underlying_float", lanes.kind)
     mask = Lanes(types.Integer.from_bitwidth(_bits_of(number), True), lanes.count)
@@ -342,7 +342,7 @@ def _nonzero(lanes: Item) -> Any:
     return mask(lanes), code
 
 
-@lowered(in_any)
+@lower(in_any)
 def _in_any(mask: Item) -> Any:
     def code(_: Value, builder: Builder, truth: Value) -> Any:
         lanes = builder.icmp_signed("<", truth, ir.Constant(truth.type, None))
@@ -356,16 +356,16 @@ def _larger_of(builder: Builder, kind: Kind, a: Value, b: Value) -> Any:
     if isinstance(kind, types.Float):
         above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
     else:
-        above = _compared(builder, kind)(">", b, a)
+        above = _comparison(builder, kind)(">", b, a)
     return builder.select(above, b, a)
 
 
-@lowered(larger)
+@lower(larger)
 def _larger(best: Item, value: Item) -> Any:
     return best(best, value), lambda _, builder, a, b: _larger_of(builder, best.kind, a, b)
 
 
-@lowered(largest_lane)
+@lower(largest_lane)
 def _largest_lane(lanes: Item) -> Any:
     def code(_: Value, builder: Builder, value: Value) -> Any:
         count = value.type.count
@@ -384,8 +384,8 @@ def _largest_lane(lanes: Item) -> Any:
     return Lanes(lanes.kind, 1)(lanes), code
 
 
-@lowered(mirrored)
-def _mirrored(lanes: Item, least: Item) -> Any:
+@lower(flip_order)
+def _lower_flip_order(lanes: Item, least: Item) -> Any:
     bits = ir.IntType(_bits_of(lanes.kind))
 
     def code(_: Value, builder: Builder, value: Value, flag: Value) -> Any:
@@ -398,8 +398,8 @@ def _mirrored(lanes: Item, least: Item) -> Any:
     return lanes(lanes, types.int64), code
 
 
-@lowered(conjugated)
-def _conjugated(lanes: Item) -> Any:
+@lower(conjugate)
+def _lower_conjugate(lanes: Item) -> Any:
     if not isinstance(lanes.kind, types.Complex):
         return lanes(lanes), lambda _, __, value: value
     return lanes(lanes), lambda _, builder, value: builder.fmul(value, _signs(value.type, 1.0, -1.0))
@@ -415,16 +415,16 @@ def _product(builder: Builder, kind: Kind, floats: bool, a: Value, b: Value) -> 
     if not isinstance(kind, types.Complex):
         return (builder.fmul if floats else builder.mul)(a, b)
 
-    def chosen(value: Value, first: int, second: int) -> Any:
+    def shuffle(value: Value, first: int, second: int) -> Any:
         places = [place for k in range(0, value.type.count, 2) for place in (k + first, k + second)]
         places = ir.Constant(vector_type(I32, len(places)), places)
         return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), places)
 
-    crossed = builder.fmul(builder.fmul(chosen(a, 1, 1), chosen(b, 1, 0)), _signs(a.type, -1.0, 1.0))
-    return builder.fadd(builder.fmul(chosen(a, 0, 0), b), crossed)
+    crossed = builder.fmul(builder.fmul(shuffle(a, 1, 1), shuffle(b, 1, 0)), _signs(a.type, -1.0, 1.0))
+    return builder.fadd(builder.fmul(shuffle(a, 0, 0), b), crossed)
 
 
-def _compared(builder: Builder, kind: Kind) -> Any:
+def _comparison(builder: Builder, kind: Kind) -> Any:
     signed = isinstance(kind, types.Integer) and kind.signed
     return builder.icmp_signed if signed else builder.icmp_unsigned
 
@@ -460,7 +460,7 @@ def _operators() -> None:
             if floats:
                 truth = (builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered)(sign, a, b)
             else:
-                truth = _compared(builder, kind)(sign, a, b)
+                truth = _comparison(builder, kind)(sign, a, b)
             return builder.sext(truth, vector_type(ir.IntType(_bits_of(kind)), a.type.count))
 
         return code

@@ -8,7 +8,7 @@ from typing import Any
 from ...layout import SHORT
 from .columns import eight_at, eight_of, has_one
 from .common import Columns
-from .names import chosen, item_in, number_in, sqrt, wide, zero_in
+from .names import item_in, number_in, select, sqrt, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
 
@@ -58,12 +58,12 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
         eight = eight_of(x, columns, t, by, near)
         sums, squares = eight_more(sums, squares, eight, near)
     mean = near + sums * (number_in(out, 1) / number_in(out, rows))
-    sums, squares = moved(out, sums, squares, rows, near - mean)
+    sums, squares = move_sums(out, sums, squares, rows, near - mean)
     return mean, sums, squares
 
 
 @plain_on_cuda
-def moved(out: Array, sums: Any, squares: Any, rows: int, apart: Any) -> Any:
+def move_sums(out: Array, sums: Any, squares: Any, rows: int, apart: Any) -> Any:
     """Move the sums of so many items beside a number, and of their squares, to one that is less by `apart`."""
     more = apart * number_in(out, rows)
     return sums + more, squares + apart * ((sums + sums) + more)
@@ -88,7 +88,7 @@ def moments_of(x: Array, out: Array, columns: Columns, share: Any) -> Any:
         own, total, beside = block_moments(x, out, block, t, by, more)
         if rows == 0:
             mean = own
-        total, beside = moved(out, total, beside, more, own - mean)
+        total, beside = move_sums(out, total, beside, more, own - mean)
         sums += wide(total)
         squares += wide(beside)
         rows += more
@@ -108,7 +108,7 @@ def total_of(out: Array, moments: tuple[int, Any, Any, Any]) -> Any:
 def sums_beside(out: Array, moments: tuple[int, Any, Any, Any], mean: Any) -> Any:
     """Add up the items of a thread beside a mean of more of them, and their squares beside it."""
     rows, own, sums, squares = moments
-    return moved(out, sums, squares, rows, own - mean)
+    return move_sums(out, sums, squares, rows, own - mean)
 
 
 @plain_on_cuda
@@ -119,7 +119,7 @@ def put_variance(out: Array, place: int, sums: Any, squares: Any, length: int, d
     if length > ddof:
         one = number_in(out, 1)
         found = (squares - sums * (sums * (one / number_in(out, length)))) * (one / number_in(out, length - ddof))
-        found = chosen(none, found, none, found)
+        found = select(none, found, none, found)
         out[place] = sqrt(found) if deviation else found
 
 
@@ -128,7 +128,7 @@ SHARED = {
     for function in (
         eight_more,
         block_moments,
-        moved,
+        move_sums,
         moments_of,
         total_of,
         sums_beside,

@@ -27,8 +27,8 @@ from .code import (
     Signature,
     Value,
     Values,
-    called,
-    outlined,
+    call_function,
+    call_outlined,
     splat,
 )
 from .record import Array
@@ -232,7 +232,7 @@ means(move)(_move)
 means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16, 32, 64)))
 
 
-def _transposed(builder: Builder, rows: list[Value]) -> list[Any]:
+def _transpose(builder: Builder, rows: list[Value]) -> list[Any]:
     """Vectors of a square: single lanes change places, then pairs."""
     n = len(rows)
     for b in (1, 2):
@@ -279,7 +279,7 @@ def _write_run(
 @means(move_run)
 def _move_run(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
-    outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
+    call_outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
 
 
 @means(at_most, types.int64)
@@ -304,7 +304,7 @@ def _move_square(context: Context, builder: Builder, kinds: Kinds, args: Values)
         builder.position_at_end(block)
         vector = ir.VectorType(ir.IntType(8 * count), 4).as_pointer()
         rows = [builder.load(builder.bitcast(p, vector), align=1) for p in come]
-        for p, value in zip(to, _transposed(builder, rows), strict=True):
+        for p, value in zip(to, _transpose(builder, rows), strict=True):
             builder.store(value, builder.bitcast(p, vector), align=1)
         builder.branch(end)
     builder.position_at_end(end)
@@ -378,12 +378,12 @@ def _write_words(builder: Builder, out: Value, src: Value, cum: Value, width: in
 def _repeat_words(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
     cum = context.make_array(kinds[2])(context, builder, args[2]).data
-    outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
+    call_outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
 def _will(context: Context, builder: Builder, kinds: Kinds, args: Values, write: int) -> None:
     place = _address(context, builder, kinds[0], args[0], args[0].type(0))
-    called(builder, "llvm.prefetch.p0", ir.VoidType(), place, I32(write), I32(3), I32(1))
+    call_function(builder, "llvm.prefetch.p0", ir.VoidType(), place, I32(write), I32(3), I32(1))
 
 
 means(will_read)(functools.partial(_will, write=0))

@@ -1,7 +1,7 @@
 """Names of what `gpu` alone has for kernels for CUDA, which are there without the CUDA package.
 
 A kernel's file imports these, so that it loads no such package, and reads as it runs: before a function is compiled for
-a GPU, or runs in the simulator, `gpu.bound` puts what each stands for in its place.
+a GPU, or runs in the simulator, `gpu.bind` puts what each stands for in its place.
 """
 
 from typing import Any
@@ -57,8 +57,8 @@ greater: Any = None
 quick_exp: Any = None
 """``quick_exp(value)``: the exponential, of float32 as the GPU has it."""
 
-chosen: Any = None
-"""``chosen(a, b, x, y)``: x where a > b, else y."""
+select: Any = None
+"""``select(a, b, x, y)``: x where a > b, else y."""
 
 is_above: Any = None
 """``is_above(a, b)``: is a > b in any number of an item?"""

@@ -101,5 +101,5 @@ def shared(function: Callable[..., Any]) -> Any:
 def plain_on_cuda(function: Callable[..., Any]) -> Any:
     """Share a function on CUDA alone; `part` says what kernels call on the CPU."""
     made: Any = function
-    made.shared = True  # `gpu.bound` looks for it
+    made.shared = True  # `gpu.bind` looks for it
     return made

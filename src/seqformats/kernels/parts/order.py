@@ -37,7 +37,7 @@ def key_of(item: int, bits: int, least: int, order: int) -> Any:
 
 
 @shared
-def merged(keys: Array, begin: int, length: int, t: int, few: int, width: int) -> Any:
+def find_merged_row(keys: Array, begin: int, length: int, t: int, few: int, width: int) -> Any:
     """The row that row t of a sequence goes to, where runs of `few` are merged, two and two.
 
     Its column begins at ``keys[begin]``.  A key goes as far as it stands in its own run and in the other; of equal keys
@@ -140,7 +140,7 @@ def numbers_of(x: Array, out: Array, columns: Columns, begin: int) -> int:
 
 
 @shared
-def inserted(values: Array, lo: int, hi: int) -> None:
+def shell_sort(values: Array, lo: int, hi: int) -> None:
     """Put ``values[lo : hi + 1]`` in order by Shell's method, with Knuth's distances; few at the distance of 1."""
     gap = 1
     while gap < (hi - lo) // 9:
@@ -157,7 +157,7 @@ def inserted(values: Array, lo: int, hi: int) -> None:
 
 
 @shared
-def divided(values: Array, lo: int, hi: int) -> int:
+def partition(values: Array, lo: int, hi: int) -> int:
     """Move the items of ``values[lo : hi + 1]`` so that none up to the place returned is larger than one behind it.
 
     There is one behind it: the median of three is not larger than all others, but where some are equal.
@@ -193,7 +193,7 @@ def put_in_order(values: Array, begin: int, end: int, stack: Integers) -> None:
         hi = stack[top + 1]
         while hi - lo >= 16 and left > 0:
             left -= hi - lo
-            j = divided(values, lo, hi)
+            j = partition(values, lo, hi)
             # the larger part waits, so that few do
             shorter = j - lo < hi - j - 1
             stack[top] = j + 1 if shorter else lo
@@ -203,7 +203,7 @@ def put_in_order(values: Array, begin: int, end: int, stack: Integers) -> None:
                 hi = j
             else:
                 lo = j + 1
-        inserted(values, lo, hi)
+        shell_sort(values, lo, hi)
 
 
 @shared
@@ -211,13 +211,13 @@ def select(values: Array, begin: int, end: int, place: int) -> Any:
     """The item that belongs at `place` of ``values[begin:end]``; none before it is larger then, none behind it less."""
     lo, hi, left = begin, end - 1, 64 * (end - begin)
     while hi - lo >= 16 and left > 0:
-        j = divided(values, lo, hi)
+        j = partition(values, lo, hi)
         if place <= j:
             hi = j
         else:
             lo = j + 1
         left -= hi - lo
-    inserted(values, lo, hi)
+    shell_sort(values, lo, hi)
     return values[place]
 
 

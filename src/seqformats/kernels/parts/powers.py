@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from .code import I32, I64, Builder, Item, Value, called, constant_lanes, vector_type
-from .lanes import Lanes, log, lowered, root
+from .code import I32, I64, Builder, Item, Value, call_function, constant_lanes, vector_type
+from .lanes import Lanes, log, lower, root
 from .vectors import LOG2_E, SHIFT, exp
 
 
@@ -20,7 +20,7 @@ def two_to(x: Item) -> Any:
     return np.ldexp(1.0, np.clip(x, -1000.0, 1000.0).astype(np.int64))
 
 
-@lowered(exponents_of)
+@lower(exponents_of)
 def _exponents_of_lanes(x: Item) -> Any:
     def code(_: Value, builder: Builder, value: Value) -> Any:
         like, integers = value.type, vector_type(I64, value.type.count)
@@ -31,7 +31,7 @@ def _exponents_of_lanes(x: Item) -> Any:
     return x(x), code
 
 
-@lowered(two_to)
+@lower(two_to)
 def _two_to_lanes(x: Item) -> Any:
     def code(_: Value, builder: Builder, value: Value) -> Any:
         like, integers = value.type, vector_type(I64, value.type.count)
@@ -49,14 +49,14 @@ def _exp_of_vector(builder: Builder, x: Value) -> Any:
     """`_exp32` for each lane."""
     like, integers = x.type, vector_type(I32, x.type.count)
     mad = f"llvm.fmuladd.v{like.count}f32"
-    shifted = called(builder, mad, like, x, constant_lanes(like, LOG2_E), constant_lanes(like, SHIFT))
+    shifted = call_function(builder, mad, like, x, constant_lanes(like, LOG2_E), constant_lanes(like, SHIFT))
     n = builder.fsub(shifted, constant_lanes(like, SHIFT))
-    r = called(builder, mad, like, n, constant_lanes(like, -0.693359375), x)
-    r = called(builder, mad, like, n, constant_lanes(like, float(np.float32(2.12194440e-4))), r)
+    r = call_function(builder, mad, like, n, constant_lanes(like, -0.693359375), x)
+    r = call_function(builder, mad, like, n, constant_lanes(like, float(np.float32(2.12194440e-4))), r)
     p = constant_lanes(like, float(np.float32(1.9875691500e-4)))
     for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
-        p = called(builder, mad, like, p, r, constant_lanes(like, float(np.float32(factor))))
-    p = builder.fadd(called(builder, mad, like, builder.fmul(p, r), r, r), constant_lanes(like, 1.0))
+        p = call_function(builder, mad, like, p, r, constant_lanes(like, float(np.float32(factor))))
+    p = builder.fadd(call_function(builder, mad, like, builder.fmul(p, r), r, r), constant_lanes(like, 1.0))
     bits = builder.add(builder.bitcast(shifted, integers), constant_lanes(integers, 127))
     y = builder.fmul(p, builder.bitcast(builder.shl(bits, constant_lanes(integers, 23)), like))
     y = builder.select(
@@ -67,7 +67,7 @@ def _exp_of_vector(builder: Builder, x: Value) -> Any:
     )
 
 
-@lowered(exp)
+@lower(exp)
 def _exp_lanes(x: Item) -> Any:
     if not isinstance(x, Lanes):
         return None
@@ -105,25 +105,25 @@ def _log_of_vector(builder: Builder, x: Value) -> Any:
         -2.4999993993e-1,
         3.3333331174e-1,
     ):
-        p = called(builder, mad, like, p, r, lanes(factor))
-    y = called(builder, mad, like, power, lanes(-2.12194440e-4), builder.fmul(builder.fmul(p, r), square))
-    y = called(builder, mad, like, square, lanes(-0.5), y)
-    y = called(builder, mad, like, power, lanes(0.693359375), builder.fadd(r, y))
+        p = call_function(builder, mad, like, p, r, lanes(factor))
+    y = call_function(builder, mad, like, power, lanes(-2.12194440e-4), builder.fmul(builder.fmul(p, r), square))
+    y = call_function(builder, mad, like, square, lanes(-0.5), y)
+    y = call_function(builder, mad, like, power, lanes(0.693359375), builder.fadd(r, y))
     y = builder.select(builder.fcmp_ordered("<", x, constant_lanes(like, np.inf)), y, x)
     return builder.select(builder.fcmp_ordered("==", x, lanes(0.0)), lanes(-np.inf), y)
 
 
-@lowered(log)
+@lower(log)
 def _log_lanes(x: Item) -> Any:
     if x.kind == types.float32:
         return x(x), lambda _, builder, value: _log_of_vector(builder, value)
     return x(x), lambda _, builder, value: _by_number(builder, "llvm.log", x, value)
 
 
-@lowered(root)
+@lower(root)
 def _root_lanes(x: Item) -> Any:
     def code(_: Value, builder: Builder, value: Value) -> Any:
-        return called(builder, f"llvm.sqrt.v{value.type.count}f{x.kind.bitwidth}", value.type, value)
+        return call_function(builder, f"llvm.sqrt.v{value.type.count}f{x.kind.bitwidth}", value.type, value)
 
     return x(x), code
 
@@ -132,6 +132,6 @@ def _by_number(builder: Builder, name: str, x: Value, value: Value) -> Any:
     """A function of the C library, which takes one number at a time."""
     for lane in range(x.count):
         number = builder.extract_element(value, I32(lane))
-        number = called(builder, f"{name}.f{x.kind.bitwidth}", number.type, number)
+        number = call_function(builder, f"{name}.f{x.kind.bitwidth}", number.type, number)
         value = builder.insert_element(value, number, I32(lane))
     return value

@@ -56,7 +56,7 @@ def one_of(four: Any, k: int) -> Any:
 
 
 @shared
-def below(limit: int, bits: int, seed: int, purpose: int, sequence: int, place: int) -> Any:
+def draw_integer(limit: int, bits: int, seed: int, purpose: int, sequence: int, place: int) -> Any:
     """One of the numbers from 0 to ``limit - 1``, each as likely, of 32 random bits; `limit` is at most 2^32.
 
     The bits as a part of 1, times `limit` (D. Lemire 2019, "Fast random integer generation in an interval"): those

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...native.signature import FOURS, Signature, Word
 from .compiler import gpu
-from .gpu import Four, bound
+from .gpu import Four, bind
 from .record import tuples
 
 _Shown: Any = gpu.to_device(np.empty(0)).__class__
@@ -27,12 +27,12 @@ def run(
     left = iter(words)
     args = [_value(word, left) for word in signature]
     assert next(left, None) is None, "more words than arguments"
-    _prepared(function)[grid, block](*args)
+    _prepare(function)[grid, block](*args)
 
 
 @functools.cache
-def _prepared(function: Callable[..., Any]) -> Any:
-    return gpu.jit(bound(function))
+def _prepare(function: Callable[..., Any]) -> Any:
+    return gpu.jit(bind(function))
 
 
 def _value(word: Word, left: Iterator[int]) -> Any:

@@ -18,7 +18,7 @@ from numba import types
 from .code import I32, I64, Builder, Context, Item, Kind, Value, vector_type
 from .common import Columns, item_at
 from .drivers import by_columns
-from .lanes import each, in_kind, in_lanes, load, lowered, store, unknown
+from .lanes import each, in_kind, in_lanes, load, lower, store, unknown
 from .moves import at_most
 from .options import shared
 from .record import Array
@@ -35,7 +35,7 @@ def add_block(blocks: Item, lanes: Item, first: bool) -> None:
     some[:] = lanes if first else some + lanes
 
 
-def rounded(blocks: Item, lanes: Item) -> Any:
+def round_sum(blocks: Item, lanes: Item) -> Any:
     """The sum of lanes and those in a `room`, in the dtype of the lanes."""
     return (blocks[: len(lanes)] + lanes).astype(lanes.dtype)
 
@@ -80,7 +80,7 @@ def _place(builder: Builder, blocks: Value, begin: int, like: Value) -> Any:
     return builder.bitcast(at, like.as_pointer())
 
 
-@lowered(add_block)
+@lower(add_block)
 def _add_block(blocks: Item, lanes: Item, first: Item) -> Any:
     def code(_: Value, builder: Builder, to: Value, value: Value, begins: Value) -> None:
         for begin, part in _parts(builder, lanes, value):
@@ -92,8 +92,8 @@ def _add_block(blocks: Item, lanes: Item, first: Item) -> Any:
     return types.void(blocks, lanes, types.boolean), code
 
 
-@lowered(rounded)
-def _rounded(blocks: Item, lanes: Item) -> Any:
+@lower(round_sum)
+def _lower_round_sum(blocks: Item, lanes: Item) -> Any:
     kind = _real(lanes.kind)
 
     def code(_: Value, builder: Builder, come: Value, value: Value) -> Any:
@@ -122,12 +122,12 @@ def _numbers(kind: Kind, like: Item, count: int) -> Any:
     return types.CPointer(kind)(like), code
 
 
-@lowered(room)
+@lower(room)
 def _room(like: Item) -> Any:
     return _numbers(_wide_kind(like.dtype), like, 2 * COLUMNS)
 
 
-@lowered(scratch)
+@lower(scratch)
 def _scratch(like: Item) -> Any:
     return _numbers(getattr(like, "dtype", like), like, COLUMNS)
 
@@ -178,7 +178,7 @@ def total(given: Any, columns: Columns, place: int, count: int) -> None:
         add_chunk(blocks, 0, False, count)
         sums = load(blocks, 1024, count, out)
     elif length >= 32:
-        sums = rounded(blocks, sums)
+        sums = round_sum(blocks, sums)
     if divisor != 0:
         sums = sums / each(out, divisor, count)
     store(out, place, sums)

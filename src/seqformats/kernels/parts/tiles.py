@@ -11,8 +11,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .code import I32, I64, Builder, Context, Item, Value, called, splat, vector_type
-from .lanes import Lanes, each, in_lanes, load, lowered, store, unknown
+from .code import I32, I64, Builder, Context, Item, Value, call_function, splat, vector_type
+from .lanes import Lanes, each, in_lanes, load, lower, store, unknown
 from .options import shared
 
 ROWS = 8
@@ -97,12 +97,12 @@ def _registers(context: Context, kind: Item) -> tuple[int, int]:
     return (ROWS, 1024 // kind.bitwidth) if wide else (ROWS // 2, 512 // kind.bitwidth)
 
 
-@lowered(multiply)
+@lower(multiply)
 def _multiply(x: Item, product: Item, count: Item) -> Any:
     return _code_of_rows(x, product, count, ROWS)
 
 
-@lowered(multiply_few)
+@lower(multiply_few)
 def _multiply_few(x: Item, product: Item, count: Item) -> Any:
     return _code_of_rows(x, product, count, FEW)
 
@@ -164,24 +164,24 @@ def _product(context: Context, builder: Builder, kind: Item, shape: tuple[int, i
                 far = builder.mul(loop.index, along)
                 for total, pointer in zip(totals, begins, strict=True):
                     factor = splat(builder, builder.load(builder.gep(pointer, [far])), some)
-                    builder.store(called(builder, name, vector, factor, other, builder.load(total)), total)
+                    builder.store(call_function(builder, name, vector, factor, other, builder.load(total)), total)
             for total, p in zip(totals, places, strict=True):
                 builder.store(builder.load(total), there(to, p), align=kind.bitwidth // 8)
 
 
-@lowered(turn)
+@lower(turn)
 def _turn(x: Item, begin: Item, gap: Item, out: Item, place: Item, wide: Item) -> Any:
     kind, one = x.dtype, types.int64
 
     def code(_: Value, builder: Builder, *args: Any) -> None:
         kinds = [arg.type for arg in args]
-        function = _alone(builder, f"turn.{kind}", kinds, lambda inner, *given: _turned(inner, kind, *given))
+        function = _alone(builder, f"turn.{kind}", kinds, lambda inner, *given: _transpose_tile(inner, kind, *given))
         builder.call(function, args)
 
     return types.void(x, one, one, out, one, one), code
 
 
-def _turned(builder: Builder, kind: Item, *args: Any) -> None:
+def _transpose_tile(builder: Builder, kind: Item, *args: Any) -> None:
     come, from_, between, to, at, across = args
     vector = vector_type(_number(kind), SQUARE)
 
@@ -208,7 +208,7 @@ def _turned(builder: Builder, kind: Item, *args: Any) -> None:
         builder.store(row, there(to, at, across, r), align=kind.bitwidth // 8)
 
 
-@lowered(fold_add)
+@lower(fold_add)
 def _fold_add(lanes: Item) -> Any:
     def code(_: Value, builder: Builder, value: Value) -> Any:
         count = value.type.count
@@ -227,10 +227,10 @@ def _fold_add(lanes: Item) -> Any:
     return lanes.kind(lanes), code
 
 
-@lowered(fold_each)
+@lower(fold_each)
 def _fold_each(a: Item, *others: Item) -> Any:
     def code(_: Value, builder: Builder, *lanes: Value) -> Any:
-        def added(x: Value, y: Value, low: list[int], high: list[int]) -> Any:
+        def add_halves(x: Value, y: Value, low: list[int], high: list[int]) -> Any:
             kind = vector_type(I32, len(low))
             return builder.fadd(*[builder.shuffle_vector(x, y, ir.Constant(kind, places)) for places in (low, high)])
 
@@ -238,9 +238,9 @@ def _fold_each(a: Item, *others: Item) -> Any:
         while four[0].type.count > 4:
             half = four[0].type.count // 2
             undefined = ir.Constant(four[0].type, ir.Undefined)
-            four = [added(x, undefined, [*range(half)], [*range(half, 2 * half)]) for x in four]
-        ones, others = [added(x, y, [0, 1, 4, 5], [2, 3, 6, 7]) for x, y in (four[:2], four[2:])]
-        return added(ones, others, [0, 2, 4, 6], [1, 3, 5, 7])
+            four = [add_halves(x, undefined, [*range(half)], [*range(half, 2 * half)]) for x in four]
+        ones, others = [add_halves(x, y, [0, 1, 4, 5], [2, 3, 6, 7]) for x, y in (four[:2], four[2:])]
+        return add_halves(ones, others, [0, 2, 4, 6], [1, 3, 5, 7])
 
     return Lanes(a.kind, 4)(a, *others), code
 

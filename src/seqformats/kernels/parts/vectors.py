@@ -23,9 +23,9 @@ from .code import (
     Signature,
     Value,
     Values,
-    called,
+    call_function,
     constant_lanes,
-    folded,
+    fold_vector,
     splat,
     vector_type,
 )
@@ -199,14 +199,14 @@ def _powers_of_doubles(x, begin, width, maxima):
     return top, total
 
 
-def _loaded(builder: Builder, data: Value, n: Value, like: Item) -> Any:
+def _load_masked(builder: Builder, data: Value, n: Value, like: Item) -> Any:
     """The first numbers at an address as a vector, -inf beyond the n-th, and in which lanes there are numbers."""
     lanes, size = like.count, 8 if like.element == F64 else 4
     numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
     there = builder.icmp_signed("<", numbers, splat(builder, builder.trunc(n, I32), lanes))
     place = builder.bitcast(data, like.as_pointer())
     name = f"llvm.masked.load.v{lanes}f{8 * size}.p0"
-    return called(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf)), there
+    return call_function(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf)), there
 
 
 def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,16 +223,16 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
             for start in range(0, _BLOCK, lanes):
                 place = builder.bitcast(builder.gep(data, [I32(start)]), like.as_pointer())
                 found = join(builder, found, each(builder, builder.load(place, align=size), *splats))
-            return folded(builder, found, join)
+            return fold_vector(builder, found, join)
         lanes = 16
         like = vector_type(number, lanes)
         splats = [splat(builder, value, lanes) for value in more]
         found = cgutils.alloca_once_value(builder, constant_lanes(like, begin))
         with cgutils.for_range_slice(builder, I64(0), n, I64(lanes), inc=True) as (start, _):
-            vector, there = _loaded(builder, builder.gep(data, [start]), builder.sub(n, start), like)
+            vector, there = _load_masked(builder, builder.gep(data, [start]), builder.sub(n, start), like)
             result = builder.select(there, each(builder, vector, *splats), constant_lanes(like, begin))
             builder.store(join(builder, builder.load(found), result), found)
-        return folded(builder, builder.load(found), join)
+        return fold_vector(builder, builder.load(found), join)
 
     return generate
 
@@ -241,7 +241,7 @@ def _larger(builder: Builder, a: Value, b: Value) -> Any:
     return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
 
 
-def _beyond(builder: Builder, a: Value, b: Value) -> Any:
+def _select_larger(builder: Builder, a: Value, b: Value) -> Any:
     other = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
     return builder.select(other, b, a)
 
@@ -257,7 +257,9 @@ def _powers(builder: Builder, x: Value, top: Value) -> Any:
     rest = builder.fsub(t, builder.fsub(shifted, constant_lanes(like, SHIFT)))
     power = constant_lanes(like, _EXP2[-1])
     for factor in _EXP2[-2::-1]:
-        power = called(builder, f"llvm.fmuladd.v{like.count}f32", like, power, rest, constant_lanes(like, factor))
+        power = call_function(
+            builder, f"llvm.fmuladd.v{like.count}f32", like, power, rest, constant_lanes(like, factor)
+        )
     exponent = builder.shl(builder.bitcast(shifted, integers), constant_lanes(integers, 23))
     result = builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), like)
     return builder.select(builder.fcmp_unordered("uno", t, t), t, result)  # the bits of a NaN would become a number
@@ -280,7 +282,7 @@ _EXP2 = [
 ]
 
 _fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
-_fold_maximum = _over_block(-np.inf, lambda _, x: x, _beyond)
+_fold_maximum = _over_block(-np.inf, lambda _, x: x, _select_larger)
 _fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
 
 
@@ -307,8 +309,8 @@ def _largest_of(typingctx: Context, x: Kind, p: Kind, bits: Kind) -> Any:
         like = vector_type(F32, 16)
         wanted = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), vector_type(I1, 16))
         place, none = builder.bitcast(data, like.as_pointer()), constant_lanes(like, -np.inf)
-        vector = called(builder, "llvm.masked.load.v16f32.p0", like, place, I32(4), wanted, none)
-        return folded(builder, _larger(builder, none, vector), _larger)
+        vector = call_function(builder, "llvm.masked.load.v16f32.p0", like, place, I32(4), wanted, none)
+        return fold_vector(builder, _larger(builder, none, vector), _larger)
 
     return types.float32(x, types.int64, types.int64), generate
 
@@ -335,10 +337,10 @@ def _place_in_few(typingctx: Context, x: Kind, p: Kind, n: Kind, value: Kind) ->
 
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         data = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
-        vector, there = _loaded(builder, data, args[2], vector_type(args[3].type, 16))
+        vector, there = _load_masked(builder, data, args[2], vector_type(args[3].type, 16))
         same = builder.and_(there, builder.fcmp_ordered("==", vector, splat(builder, args[3], 16)))
         bits = builder.or_(builder.zext(builder.bitcast(same, ir.IntType(16)), I32), I32(1 << 16))
-        return builder.zext(called(builder, "llvm.cttz.i32", I32, bits, I1(1)), I64)
+        return builder.zext(call_function(builder, "llvm.cttz.i32", I32, bits, I1(1)), I64)
 
     return types.int64(x, types.int64, types.int64, x.dtype), generate
 
@@ -376,7 +378,7 @@ def _maximum_compiled(x, p, n):
 
 @part(place_in)
 def _place_in_compiled(x, p, n, value):
-    def found(x, p, n, value):
+    def find(x, p, n, value):
         k = 0
         j = _place_in_few(x, p, n, value)
         while j == 16 and k + 16 < n:
@@ -384,7 +386,7 @@ def _place_in_compiled(x, p, n, value):
             j = _place_in_few(x, p + k, n - k, value)
         return k + j
 
-    return found
+    return find
 
 
 @part(sum_of_powers)

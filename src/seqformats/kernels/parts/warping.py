@@ -64,7 +64,7 @@ def leave(room: Item, base: int, size: int, least: float) -> int:
 
 
 @shared
-def gathered(x: Array, begin: int, width: int, low: float, room: Item, base: int, blocks: int) -> int:
+def gather_scores(x: Array, begin: int, width: int, low: float, room: Item, base: int, blocks: int) -> int:
     """Scores above -inf that are at least `low`, with their tokens, where the block has any; how many."""
     block = 16 if width <= 1024 else 128
     size = 0
@@ -86,7 +86,7 @@ def beside_best(value: float, top: float, heat: float) -> Any:
 
 
 @shared
-def heated(keys: Array, weights: Array, base: int, size: int, top: float, heat: float) -> Any:
+def apply_heat(keys: Array, weights: Array, base: int, size: int, top: float, heat: float) -> Any:
     """Make scores the log-probabilities beside that of the best, and write weights; the sum of these."""
     y, w = keys[base : base + size], weights[base : base + size]
     for i in range(y.size):
@@ -100,7 +100,7 @@ def heated(keys: Array, weights: Array, base: int, size: int, top: float, heat: 
 
 
 @shared
-def listed(
+def list_tokens(
     x: Array, begin: int, width: int, best: tuple[Item, Item], room: Item, warp: Item, places: tuple[int, int, int]
 ) -> Any:
     """List the tokens that may be drawn, with their weights; how many, and the sum of the weights.
@@ -115,23 +115,23 @@ def listed(
     if warp.top_k > 0 and warp.top_k < width:
         count = (width + 15) // 16 if width <= 1024 else (width + 127) // 128
         low = least_of_best(room.blocks, blocks, blocks + count, keys, room.tokens, base, warp.top_k)
-        size = gathered(x, begin, width, low, room, base, blocks)
+        size = gather_scores(x, begin, width, low, room, base, blocks)
         if size > warp.top_k:
             weights[base : base + size] = np.float32(1)
             low = threshold(room, base, size, np.float64(warp.top_k), at)
             size = leave(room, base, size, low)
-        mass = heated(keys, weights, base, size, top, heat)
+        mass = apply_heat(keys, weights, base, size, top, heat)
     elif heat == 1 and (top_p < 1 or typical == 1):
         mass = np.float64(total)
         low = least
         if top_p < 1:  # what is less likely than this goes, if all others are as well
             low = np.float32(np.log(mass * (1.0 - np.float64(top_p)) / np.float64(width)))
         low = (top + low) - np.float32(1e-3) - abs(top) * np.float32(1e-6)
-        size = gathered(x, begin, width, low, room, base, blocks)
-        heated(keys, weights, base, size, top, heat)
+        size = gather_scores(x, begin, width, low, room, base, blocks)
+        apply_heat(keys, weights, base, size, top, heat)
     else:
-        size = gathered(x, begin, width, low, room, base, blocks)
-        mass = heated(keys, weights, base, size, top, heat)
+        size = gather_scores(x, begin, width, low, room, base, blocks)
+        mass = apply_heat(keys, weights, base, size, top, heat)
     if top_p < 1:
         low = threshold(room, base, size, np.float64(top_p) * mass, at)
         size = leave(room, base, size, low)

@@ -12,9 +12,9 @@ from .code import (
     Kinds,
     Value,
     Values,
-    called,
+    call_function,
+    call_outlined,
     constant_lanes,
-    outlined,
     vector_type,
 )
 from .moves import means
@@ -53,7 +53,7 @@ def _fold_windows(context: Context, builder: Builder, kinds: Kinds, args: Values
         for k, place in enumerate(places)
     )
     width = builder.shl(width, I64(int(pairs)))
-    outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
+    call_outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
 
 
 def _write_fold(
@@ -84,7 +84,7 @@ def _write_fold(
                 ahead = builder.bitcast(place, ir.IntType(8).as_pointer())
                 for line in range(2048, 2048 + lanes * size, 64):
                     flags = [I32(0), I32(3), I32(1)]  # to be read, soon, data
-                    called(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(ahead, [I64(line)]), *flags)
+                    call_function(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(ahead, [I64(line)]), *flags)
             place = builder.bitcast(builder.select(there, place, nothing), like.as_pointer())
             builder.store(add(builder.load(total), builder.load(place, align=size)), total)
 

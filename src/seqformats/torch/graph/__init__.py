@@ -28,8 +28,8 @@ from ...formats import Masked, Ragged
 from ...formats.sequences import Sequences
 from ...formats.structure import Structure
 from ...gradients.operation import Back, with_gradient
-from ...operations.own import _Own
-from ...when_imported import when_imported
+from ...operations.custom import _Own
+from ...post_import_hook import when_imported
 from ...wrapping.wrapper import Wrapper, options_to
 from .. import citizen
 

@@ -3,7 +3,7 @@
 The compiler follows encodings as objects with attributes, which they are.  What it cannot follow is how the library
 keeps a structure: arrays of NumPy that nobody may write to.  So a graph has the lengths as a tensor on the host, and a
 structure that is found in a graph holds this tensor alone and works the rest out when somebody outside asks.  So does
-an encoding that leaves a graph: data and structure are there, `late` fills the other fields.
+an encoding that leaves a graph: data and structure are there, `fill_missing` fills the other fields.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Tensor(dict[Any, Any]):
         return structure.tensor
 
 
-def late(x: Any, name: str) -> Any:
+def fill_missing(x: Any, name: str) -> Any:
     """Fill the fields that a graph has left out, where Python finds one of them empty."""
     if name not in OF_BATCH or not hasattr(type(x), name) or not hasattr(x, "_structure"):
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
@@ -86,7 +86,7 @@ def lengths(x: Traced) -> torch.Tensor:
     return structure.graph_lengths
 
 
-def found(numbers: torch.Tensor, structure: Traced = None) -> Any:
+def make_structure(numbers: torch.Tensor, structure: Traced = None) -> Any:
     """The structure with these lengths."""
     structure = object.__new__(Found) if structure is None else structure
     structure.tensor, structure.n, structure.device = numbers, numbers.shape[0], {}
@@ -109,16 +109,16 @@ def size(x: Traced, name: str) -> Any:
     return structure.device[name]
 
 
-def made(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
-    """The encoding over such data; `late` fills the rest."""
+def make_batch(kind: Traced, data: torch.Tensor, structure: Traced, side: Traced = "right") -> Any:
+    """The encoding over such data; `fill_missing` fills the rest."""
     x = object.__new__(kind)
     construct(x, data.contiguous(), structure, side)
     return x
 
 
-def over(x: Traced, data: torch.Tensor) -> Any:
+def with_data(x: Traced, data: torch.Tensor) -> Any:
     """The encoding `x` over other data."""
-    return made(type(x), data, x._structure, x.side if type(x) is Masked else "right")
+    return make_batch(type(x), data, x._structure, x.side if type(x) is Masked else "right")
 
 
 def empty(kind: Traced, *_: Traced, **__: Traced) -> Any:
@@ -131,14 +131,16 @@ def empty(kind: Traced, *_: Traced, **__: Traced) -> Any:
 
 
 def construct(x: Traced, data: Traced = None, lengths: Traced = None, side: Traced = "right") -> None:
-    """Check and fill what the constructor of `Ragged` or `Masked` is given, or what `made` is."""
+    """Check and fill what the constructor of `Ragged` or `Masked` is given, or what `make_batch` is."""
     if not isinstance(lengths, Structure):
         if isinstance(lengths, (list, tuple, np.ndarray)):
             lengths = torch.as_tensor(lengths)
         fits = isinstance(data, torch.Tensor) and isinstance(lengths, torch.Tensor) and side in ("left", "right")
         if not fits or data.dim() < x._lead:
             not_built()
-        lengths = found(torch.ops.seqformats.lengths.default(data.detach(), lengths, type(x).__name__), x._structure)
+        lengths = make_structure(
+            torch.ops.seqformats.lengths.default(data.detach(), lengths, type(x).__name__), x._structure
+        )
     object.__setattr__(x, "data", data)
     object.__setattr__(x, "_structure", lengths)
     if type(x) is Masked:
@@ -170,7 +172,7 @@ VERSIONS: dict[Any, Callable[..., Any]] = {
     vars(Ragged)["offsets"].fget: lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy()
 }
 for _kind in GRAPHED:
-    _kind.__getattr__ = late  # type: ignore[attr-defined]
+    _kind.__getattr__ = fill_missing  # type: ignore[attr-defined]
     if _kind in (Ragged, Masked):
         _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
         VERSIONS[_kind.__init__] = construct

@@ -23,7 +23,7 @@ from ...wrapping.wrapper import Wrapper, unknown_option
 from ..attention import NAMES
 from ..items import _functions as known_functions
 from . import ops
-from .batches import GRAPHED, Traced, found, lengths, made, over, refuse, size
+from .batches import GRAPHED, Traced, lengths, make_batch, make_structure, refuse, size, with_data
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
 no_option = refuse("an option, or an array with a gradient, that a graph cannot follow; see docs/models.md")
@@ -38,19 +38,19 @@ CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1
 
 
 @torch.compiler.assume_constant_result
-def planned(*call: Traced) -> Any:
+def plan_call(*call: Traced) -> Any:
     """Plan a call: its text, kinds, sides and structures of the results, the tuple of several, what it is asked.
 
     No text where there is no such call: what the function says to a trial it says to the caller outside of the graph.
     """
     try:
         this = ops.parsed(json.dumps(call))
-        return json.dumps(call), [leaf[:3] for leaf in this.result.parts], this.result.several, this.asked
+        return json.dumps(call), [leaf[:3] for leaf in this.result.parts], this.result.several, this.measures
     except Exception:
         return "", (), "", ()
 
 
-def known(number: int) -> int:
+def as_constant(number: int) -> int:
     """A number that the graph is made for."""
     return len(range(number)) if number >= 0 else -len(range(-number))
 
@@ -62,7 +62,7 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     batches: list[Any] = []  # the first of each structure
     sizes: list[Any] = []
 
-    def given(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
+    def describe_argument(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
         each = key in ops.ROWS.get(name, ())
         if isinstance(x, Encoding):
             lengths(x)  # or the graph ends
@@ -79,34 +79,36 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
             sizes.append(x)  # even of one that is known by now, since a trial has its own
             return "size", len(sizes) - 1
         elif isinstance(x, (list, tuple)):
-            return "list" if isinstance(x, list) else "tuple", [given(part) for part in x]
+            return "list" if isinstance(x, list) else "tuple", [describe_argument(part) for part in x]
         elif isinstance(x, (type, torch.dtype)):
             return "is", x.__name__ if isinstance(x, type) else ops.name_of(x)
         else:
-            return "is", known(x) if isinstance(x, int) and not isinstance(x, bool) else x
+            return "is", as_constant(x) if isinstance(x, int) and not isinstance(x, bool) else x
         tensors.append(array)
-        axes = [*lead, *[known(size) for size in array.shape[len(lead) :]]]
+        axes = [*lead, *[as_constant(size) for size in array.shape[len(lead) :]]]
         leaves.append((kind, side, host, ops.name_of(array.dtype), axes))
         return "tensor", len(tensors) - 1
 
     order = [key for key in ops.PARAMETERS[name] if key in options]
-    shown = [given(x, k) for k, x in enumerate(args)]
-    named = {key: given(options[key], key) for key in [*order, *[key for key in options if key not in order]]}
+    shown = [describe_argument(x, k) for k, x in enumerate(args)]
+    named = {
+        key: describe_argument(options[key], key) for key in [*order, *[key for key in options if key not in order]]
+    }
     if not batches:
         no_call()
     for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
         if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
             no_option()
     cast = torch.is_autocast_enabled(tensors[0].device.type)
-    text, parts, several, asked = planned(name, shown, named, leaves, cast)
+    text, parts, several, asked = plan_call(name, shown, named, leaves, cast)
     if text == "":
         no_call()
     sizes = sizes + [size(batches[host], measure) for measure, host in asked]
     outputs = torch.ops.seqformats.call.default(tensors + [lengths(x) for x in batches], sizes, text)
-    structures = [x._structure for x in batches] + [found(numbers) for numbers in outputs[len(parts) :]]
+    structures = [x._structure for x in batches] + [make_structure(numbers) for numbers in outputs[len(parts) :]]
     results = []
     for y, (kind, side, host) in zip(outputs, parts):  # noqa: B905  not followed
-        results.append(made(ops.KINDS[kind], y, structures[host], side) if kind else y)
+        results.append(make_batch(ops.KINDS[kind], y, structures[host], side) if kind else y)
     if not several:
         return results[0]
     return tuple(results) if several == "tuple" else ops.TUPLES[several](*results)
@@ -151,7 +153,7 @@ def astype(x: Traced, dtype: Traced) -> Any:
     lengths(x)  # or the graph ends
     if not isinstance(found, torch.dtype):
         no_option()
-    return x if found is x.data.dtype else over(x, x.data.to(found))
+    return x if found is x.data.dtype else with_data(x, x.data.to(found))
 
 
 def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: str = "int") -> dict[str, Any]:
@@ -176,13 +178,13 @@ def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
         if isinstance(x, Encoding):
             if x._structure is not first._structure:  # which checks that the lengths are the same
                 there = torch.ones(rows.data.shape[0], dtype=torch.bool, device=rows.data.device)
-                x = call("where", over(rows, there), x, x)
+                x = call("where", with_data(rows, there), x, x)
             data = convert(x, To).data
             x = data.reshape(data.shape[0], *[1] * (axes + 1 - data.dim()), *data.shape[1:])
         elif not isinstance(x, (bool, int, float, complex)) and not (isinstance(x, torch.Tensor) and x.dim() <= axes):
             no_operand()
         arrays.append(x)
-    return convert_like(over(rows, operate(*arrays)), first)
+    return convert_like(with_data(rows, operate(*arrays)), first)
 
 
 def product(x: Traced, y: Traced) -> Any:
@@ -239,7 +241,7 @@ def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: 
     if isinstance(z, torch.Tensor):
         if z.shape[: shown[0]._lead] != shown[0].data.shape[: shown[0]._lead]:
             no_wrapper()
-        z = over(shown[0], z)
+        z = with_data(shown[0], z)
     z = z if z is first else convert_like(z, first)
     return (z, *y[1:]) if isinstance(y, tuple) else z
 

@@ -108,7 +108,9 @@ class Call:
     def __init__(self, text: str) -> None:
         self.name, self.args, self.options, given, self.cast = json.loads(text)  # is it in an autocast region?
         if self.name not in STRUCTURES:
-            raise BEYOND.of(ValueError, f"no operation of seqformats that a graph may hold is called {self.name!r}")
+            raise BEYOND.as_error(
+                ValueError, f"no operation of seqformats that a graph may hold is called {self.name!r}"
+            )
         self.rule, self.function = STRUCTURES[self.name], FUNCTIONS[self.name]
         self.given = [Leaf(*about) for about in given]  # so many of the tensors hold data; the others are lengths
         self.hosts = 1 + max([leaf.host for leaf in self.given])
@@ -160,7 +162,7 @@ class Call:
         return one._replace(parts=[leaf._replace(axes=each) for leaf, each in zip(one.parts, axes, strict=True)])
 
     @functools.cached_property
-    def asked(self) -> list[tuple[str, int]]:
+    def measures(self) -> list[tuple[str, int]]:
         """The measures that no shape tells: they come with the call, behind its own sizes."""
         there = {(axis, leaf.host) for leaf in self.given for axis in leaf.axes}
         axes = {(axis, leaf.host) for leaf in self.result.parts for axis in leaf.axes if axis in ("rows", "longest")}
@@ -227,7 +229,7 @@ def trial(call: Call, whole: int, lengths: list[int]) -> Result:
     return Result(tuple(parts), several, tuple(places))
 
 
-def own(outputs: Tensors, given: Tensors) -> list[Tensor]:
+def separate_memory(outputs: Tensors, given: Tensors) -> list[Tensor]:
     """Copy outputs that share memory with inputs or with each other: PyTorch allows neither."""
     taken, found = {tensor.untyped_storage().data_ptr() for tensor in given}, []
     for output in outputs:
@@ -250,13 +252,13 @@ def call(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
             numbers.append(torch.from_numpy(part._structure.lengths.copy()))
         elif known.kind and not part._structure.same_lengths(hosts[known.host]):
             raise CHANGED(f"{this.name} has changed the lengths of the sequences, which a graph relies on")
-    return own(outputs + numbers, tensors)
+    return separate_memory(outputs + numbers, tensors)
 
 
 def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The shapes."""
     this = parsed(text)
-    known: dict[Any, Any] = dict(zip(this.asked, sizes[len(sizes) - len(this.asked) :], strict=True))
+    known: dict[Any, Any] = dict(zip(this.measures, sizes[len(sizes) - len(this.measures) :], strict=True))
     for leaf, tensor in zip(this.given, tensors, strict=False):
         for axis, length in zip(leaf.axes, tensor.shape, strict=True):
             known.setdefault((axis, leaf.host), length)
@@ -286,7 +288,7 @@ def pullback(tensors: Tensors, gradients: Tensors, sizes: Sizes, text: str) -> l
     """The gradients of the tensors that have one."""
     this = parsed(text)
     hosts = list(map(structure_over, tensors[len(this.given) :]))
-    return own(this.pull(tensors, hosts, sizes, gradients), (*tensors, *gradients))
+    return separate_memory(this.pull(tensors, hosts, sizes, gradients), (*tensors, *gradients))
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:

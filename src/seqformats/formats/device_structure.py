@@ -46,13 +46,13 @@ class LateStructure(Structure):
     def __getattr__(self, name: str) -> Any:
         """See `Structure`."""
         if name in ("lengths", "offsets", "rows"):
-            return getattr(self.arrived(), name)
+            return getattr(self.to_host(), name)
         if name == "order":
-            self.order = self.arrived().order
+            self.order = self.to_host().order
             return self.order
         return super().__getattr__(name)
 
-    def arrived(self) -> Structure:
+    def to_host(self) -> Structure:
         """Bring all of it to the host; StructureError where the offsets are none, or too long."""
         if not self.late:
             return self._arrived

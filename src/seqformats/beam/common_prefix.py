@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..formats.structure import Structure
-from .live import Found
+from .hypotheses import Found
 from .search import Search
 
 
@@ -22,7 +22,7 @@ def find_agreed(search: Search, finished: Found) -> tuple[Array, Structure]:
     source, last = source[order], np.concatenate([live.nodes, finished.last])[order]
     lengths = search.lengths(source, last)
     begin = np.append(0, np.cumsum(lengths))
-    tokens, _ = nodes.traced(last, begin)
+    tokens, _ = nodes.trace(last, begin)
     there, first = np.unique(source, return_index=True)
     common = np.zeros(n, np.int64)
     common[there] = np.minimum.reduceat(lengths, first) if first.size else 0

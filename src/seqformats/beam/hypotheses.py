@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_among
+from ..arrays import Array, freeze, is_among
 from ..errors import NAN
 from ..formats.structure import Structure
 from ..launch.kernel import Numbers, kernel
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     last: Array  # nodes
     scores: Array  # float32
 
-    def among(self, sources: Array) -> Found:
+    def take_sources(self, sources: Array) -> Found:
         """Take the hypotheses of some sources."""
         mine = is_among(self.source, sources)
         return Found(*(part[mine] for part in self))
@@ -76,7 +76,7 @@ class Nodes:
         other.dropped = self.dropped + steps
         return other, cut
 
-    def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
+    def trace(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
         tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
         kernel("trace_nodes").run(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
@@ -141,7 +141,7 @@ class Live:
             arrays = self.tokens, self.source, self.parents, self.rows.values, *wanted, *apart
             self.numbers = Numbers(arrays, counters=self.tokens.size + wanted.begin.size)
 
-    def beside(self, name: str, place: Place) -> Array:
+    def get_array(self, name: str, place: Place) -> Array:
         """One of its arrays, by name, where the memories are: brought there when it is first asked for."""
         found = self._beside.get(name)
         if found is None:
@@ -150,7 +150,7 @@ class Live:
             if self.numbers is None or like is None:
                 found = place.put(array)
             else:
-                found = self.numbers.beside(library, array, like)
+                found = self.numbers.send_one(library, array, like)
             self._beside[name] = found
         return found
 
@@ -161,7 +161,7 @@ class Live:
         return lengths
 
     @property
-    def left(self) -> Array:
+    def tokens_left(self) -> Array:
         """The number of tokens each row may still have, ``(rows,)``."""
         left: Array = self._sources.limit[self.source] - self.lengths
         return left
@@ -170,21 +170,21 @@ class Live:
     def ragged(self) -> tuple[Array, Structure]:
         """The tokens of each row so far, one row after the other, the start excluded."""
         structure = Structure.of_lengths(self.lengths)
-        return frozen(self._nodes.traced(self.nodes, structure.offsets)[0]), structure
+        return freeze(self._nodes.trace(self.nodes, structure.offsets)[0]), structure
 
     @once
     def prefixes(self) -> Array:
         """All tokens so far, ``(rows, t)``, the start excluded."""
-        tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
-        return frozen(tokens.reshape(self.nodes.size, self.t))
+        tokens: Array = self._nodes.trace(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
+        return freeze(tokens.reshape(self.nodes.size, self.t))
 
     @once
     def context(self) -> Array:
         """The prompt and the tokens so far, ``(rows, longest + t)``; rows of shorter prompts begin with -1."""
-        before = self._sources.before
+        before = self._sources.prompt_block
         return self.prefixes if before is None else np.concatenate([before[self.source], self.prefixes], 1)
 
-    def behind(self, tokens: Array) -> Array:
+    def find_suffix(self, tokens: Array) -> Array:
         """The rows whose prompt and tokens so far end with these."""
         if not tokens.size:
             return np.arange(self.source.size)
@@ -205,5 +205,5 @@ class Live:
     def part(self, rows: slice, parents: Array, source: Array, sources: Sources, begun: int) -> Live:
         """Some rows, with these parents and of these sources, as if no others had ever been."""
         tokens, nodes, (values, keys) = self.tokens[rows], self.nodes[rows], (x[rows] for x in self.rows[4:])
-        own = Rows(frozen(parents), tokens, nodes, frozen(source), values, keys)
+        own = Rows(freeze(parents), tokens, nodes, freeze(source), values, keys)
         return Live(self.t - begun, own, self._nodes, sources, np.zeros(sources.n, np.int64))

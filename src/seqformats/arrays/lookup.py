@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 
 from ..errors import BATCH, CHOICE, DEVICE, DTYPE, ITEMS, KIND, TOGETHER, quote
-from ..limits import check_finite, remember
+from ..memory_checks import check_finite, remember
 from .library import Array, DType, Library, Shape, part
 from .numpy import NUMPY
 

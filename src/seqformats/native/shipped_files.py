@@ -122,7 +122,7 @@ class Images:
     ) -> None:
         """Write both files, the same ones of the same kernels.
 
-        Of a kernel for some types come its name, what is to be known of it, and its images, which `packed` has made.
+        Of a kernel for some types come its name, what is to be known of it, and its images, which `compress` has made.
         """
         path, known = folder / _IMAGES, dict(facts)
         with path.open("wb") as file:
@@ -135,7 +135,7 @@ class Images:
         _write(path, known, made_by)
 
 
-def packed(image: bytes) -> bytes:
+def compress(image: bytes) -> bytes:
     """Compress an image for `Images.write`."""
     return zlib.compress(image, 9)
 

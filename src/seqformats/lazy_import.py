@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .when_imported import when_imported
+from .post_import_hook import when_imported
 
 loading = threading.RLock()
 """Held while a part of this package is imported and while a kernel is called for the first time."""

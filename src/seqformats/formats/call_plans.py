@@ -34,7 +34,7 @@ def _data_of(run: Callable[..., Any], x: Any, options: dict[str, Any]) -> Array:
     return data
 
 
-def kept(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
+def get_or_make(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
     """Return what `make` gives, the same from the second call with a key on, while a structure lives.
 
     What is kept must not hold the structure.
@@ -52,7 +52,7 @@ def kept(structure: Structure, key: object, make: Callable[[], Any]) -> Any:
 
 def is_on_gpu(x: Any) -> bool:
     """Tell whether calls over an encoding may have plans: its items are one array on a GPU."""
-    return x._planned and type(x.data) is not np.ndarray and library_of(x.data).kind(x.data) == "cuda"
+    return x._can_plan and type(x.data) is not np.ndarray and library_of(x.data).kind(x.data) == "cuda"
 
 
 def rows_on_gpu(x: Any) -> tuple[Array, ...]:
@@ -99,7 +99,7 @@ def by_plan(x: Any, inputs: tuple[Array, ...], key: object, run: Callable[..., A
         Its arguments.
     """
     like = inputs[0]
-    if type(like) is np.ndarray or not planning or not x._planned:
+    if type(like) is np.ndarray or not planning or not x._can_plan:
         return run(*args)
     key = key, x._dtype, like.__class__, x.__class__, x._shape, x._unshaped
     return by_plan_of(x._structure, inputs, key, run, *args)
@@ -124,4 +124,4 @@ def by_plan_of(
         calls[key] = SEEN
         return run(*args)
     found = plan.follow_one(like) if len(inputs) == 1 else plan.follow(inputs)
-    return launcher("cuda").planned(library, structure, key, inputs, run, args) if found is None else found
+    return launcher("cuda").run_planned(library, structure, key, inputs, run, args) if found is None else found

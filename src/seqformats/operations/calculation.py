@@ -18,11 +18,11 @@ from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..arrays.dtypes import HALF, Dtypes
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
+from ..formats.call_plans import by_plan
 from ..formats.leaves import ShapeDtype, leaves, rebuild
-from ..formats.planned import by_plan
 from ..formats.structure import Structure
 from ..launch.kernel import kernel, variant_of
-from ..limits import NO_ROOM, allocate, no_room, remember
+from ..memory_checks import NO_ROOM, allocate, no_room, remember
 from .pieces import Job, are_long
 
 
@@ -240,7 +240,7 @@ def two_like(library: Library, x: Encoding, name: str, like: Array) -> list[Arra
     make = NUMPY.zeros if x._gapped and x._padding() else NUMPY.empty
     shape = (2, *x._shape[: x._lead])
     both = allocate(make, shape, NUMPY.dtype(name), np.empty(0, np.float64))
-    return [part if library is NUMPY else library.taken(part, NUMPY) for part in both]
+    return [part if library is NUMPY else library.import_array(part, NUMPY) for part in both]
 
 
 def in_one_array(x: Encoding) -> Encoding:

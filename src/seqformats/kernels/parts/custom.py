@@ -21,7 +21,7 @@ def spec_of(cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str,
     `native.dependencies`, which finds and keeps the code of others.
     """
     if not hasattr(cpu, "py_func"):
-        cpu = kept(cpu, keeper)
+        cpu = compile_and_keep(cpu, keeper)
     if cuda is None:
         return KernelSpec(cpu, None, CALCULATES)
     return KernelSpec(cpu, getattr(cuda, "py_func", None) or getattr(cuda, "fn", cuda), CALCULATES, over, (COMPLEX,))
@@ -33,7 +33,7 @@ def by_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def kept(function: Callable[..., Any], keeper: Any) -> Callable[..., Any]:
+def compile_and_keep(function: Callable[..., Any], keeper: Any) -> Callable[..., Any]:
     """Compile a function of the user as `by_numba` does, and keep the code for other processes.
 
     Numba names machine code by the name of a function and a count, which another process gives to another function; so

@@ -29,7 +29,7 @@ from ..formats.leaves import wants_grad
 from ..formats.structure import MOST
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import own_kernel
-from .over import in_one_array, layout_for, name_of, rows_like
+from .calculation import in_one_array, layout_for, name_of, rows_like
 from .reduction import over_levels, rows_or_data
 
 
@@ -210,14 +210,14 @@ class _Own:
             elif isinstance(value, (float, np.floating)):
                 numbers.append(float(value))
             elif is_array(value):
-                arrays.append(self.beside(library, data, value))
+                arrays.append(self.move_argument(library, data, value))
             else:
                 raise KIND(
                     f"{self.__name__} takes arrays and numbers beside its batch, but argument {k} is {quote(value)}"
                 )
         self.kernel.start(library, (data, *arrays), (out,), (x._layout(), *numbers), width, x._structure)
 
-    def beside(self, library: Library, data: Array, value: Array) -> Array:
+    def move_argument(self, library: Library, data: Array, value: Array) -> Array:
         """An array among the arguments, which is on the host or where data is."""
         other, array = adopt(value, f"an argument of {self.__name__}")
         device, home = other.device(array), library.device(data)

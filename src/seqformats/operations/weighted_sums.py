@@ -28,7 +28,7 @@ from ..gradients.operation import (
 from ..launch.kernel import kernel
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
-from .over import flat_layout, in_one_array, layout_for, rows_like
+from .calculation import flat_layout, in_one_array, layout_for, rows_like
 from .pieces import Job
 from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
 from .spread import spread, sum_items
@@ -57,7 +57,7 @@ def prepare_weighted(record: Reduction, mode: int, x: Batch, weights: Weights, e
         values, totals, pullback = call.calculate(z, w, back)
         if name in HALF:
             values = library_of(values).astype(values, name)
-        return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
+        return over_levels(call.fill_empty(values, totals, z._structure, empty), z), pullback
 
     return Call((own, mass.own), rule, found.result, each_gradient([found, mass]), call.second_order)
 
@@ -100,7 +100,9 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     if name != "bool" and not name.startswith(("int", "uint")):
         raise DTYPE(f"weights have dtype {name}; give them a float dtype")
     made = means(library.dtype_name(x._dtype)).made  # a mask or counts, which have no gradient
-    return Operand(own._with([library.astype(leaf, made) for leaf in own._leaves()]), found.result, WITHOUT_SLOPES)
+    return Operand(
+        own._with_leaves([library.astype(leaf, made) for leaf in own._leaves()]), found.result, WITHOUT_SLOPES
+    )
 
 
 class WeightedSums:
@@ -149,11 +151,11 @@ class WeightedSums:
 
         return out, totals, pullback
 
-    def finished(self, values: Array, totals: Array, structure: Structure, empty: Empty) -> Array:
+    def fill_empty(self, values: Array, totals: Array, structure: Structure, empty: Empty) -> Array:
         """The result, with `empty` where there is no item, or where weights of a mean add up to zero."""
         assert self.record is not None
         if self.mode == SUM or not math.prod(values.shape):
-            return self.record.finished(values, structure, empty)
+            return self.record.fill_empty(values, structure, empty)
         if empty is self.record.default:
             return values
         library = library_of(values)
