@@ -55,8 +55,8 @@ MUTATIONS = [
         "long sums in blocks",
         "kernel",
         "kernels/softmax_rows.py",
-        "    if length > 64:\n        total = p.rounded(blocks, total)",
-        "    if length > 128:\n        total = p.rounded(blocks, total)",
+        "    if length > 64:\n        total = p.round_sum(blocks, total)",
+        "    if length > 128:\n        total = p.round_sum(blocks, total)",
         ("kernels/test_precision.py", "operations/test_sequence.py"),
     ),
     Mutation(
@@ -95,7 +95,7 @@ MUTATIONS = [
         "ties on a GPU",
         "kernel",
         "kernels/argmax_rows.py",
-        " or (places[other] < places[slot] and not p.beyond(a, b, least)):",
+        " or (places[other] < places[slot] and not p.is_better(a, b, least)):",
         ":",
         ("launch/test_cuda.py::test_the_first_of_equal_items_as_it_is_compiled", "operations/test_order.py"),
     ),
@@ -121,7 +121,7 @@ MUTATIONS = [
         "gradient",
         "kernels/prod_back.py",
         "        p.store(out, d, p.load(out, d, count, out) * after)\n"
-        "        after = after * p.conjugated(p.load(y, d, count, out))\n",
+        "        after = after * p.conjugate(p.load(y, d, count, out))\n",
         "        p.store(out, d, p.load(out, d, count, out) * after)\n"
         "        after = after * p.load(y, d, count, out)\n",
         ("operations/test_reduce.py", "gradients/test_grad.py"),

@@ -525,7 +525,7 @@ def test_a_kernel_of_ones_own():
         for _ in range(3):  # its compiled code has been found by then
             sf.convert([np.zeros(1)], sf.Padded)
         calls = []
-        old = kernel("sort_lengths").on("cpu")
+        old = kernel("sort_lengths").function("cpu")
         add_kernel("sort_lengths", "cpu", lambda *args: (calls.append(1), old(*args)))
         sf.convert([np.zeros(1)], sf.Padded)
         assert calls == [1], calls

@@ -181,7 +181,7 @@ def test_the_wheel_for_gpus_has_every_kernel(wheel, python, alone, tmp_path):
     import ast
     from seqformats.native import code, cubins, ship
     images, names = cubins.bundle(), ship.names()
-    assert (images.damage(), cubins.outdated()) == ("", [])
+    assert (images.damage(), cubins.list_outdated()) == ("", [])
     assert all(images.facts(name) for name in names if code.spec_of(name).cuda)
     lines = images.path.with_suffix(".table").read_text().splitlines()[1:]
     of_types = [ast.literal_eval(line.split("\\t")[1]) for line in lines if "(" in line.split("\\t")[0]]

@@ -645,7 +645,7 @@ from seqformats.kernels.parts import gpu
 from seqformats.native import cubins
 assert gpu.gpu is None
 assert (gpu.better(1, 2, 0), gpu.greater(1.0, 2.0), gpu.bits_of(1.0)) == (2, 2.0, 0x3F800000)
-assert gpu.bound(mean_sums.cuda).__globals__["p"].zero_in is gpu.zero_in is gpu._zero_in
+assert gpu.bind(mean_sums.cuda).__globals__["p"].zero_in is gpu.zero_in is gpu._zero_in
 try:
     cubins.image_of("mean_sums", lambda: mean_sums.cuda, ("f8",), (9, 0), False)
 except sf.DeviceError as error:
