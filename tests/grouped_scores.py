@@ -19,7 +19,7 @@ def one_bad(generator, shape):
     return x
 
 
-FORMS = {"logits": candidates.LOGITS, "logs": candidates.LOGS, "masked": candidates.MASKED}
+FORMS = {"logits": candidates.LOGITS, "logs": candidates.LOG_PROBABILITIES, "masked": candidates.MASKED}
 SCORES = {
     "random": lambda generator, shape: generator.normal(0, 2, shape),
     "few values": lambda generator, shape: generator.integers(0, 3, shape),
@@ -45,7 +45,7 @@ def query(library, put, width, form, scores):
     """
     generator = np.random.default_rng(width)
     x = SCORES[scores](generator, (9, width)).astype("f4")
-    if FORMS[form] == candidates.LOGS and "bad" not in scores:
+    if FORMS[form] == candidates.LOG_PROBABILITIES and "bad" not in scores:
         x = x - 3
     begin, end = np.array([0, 3, 4, 6, 7]), np.array([3, 3, 6, 7, 8])
     running = generator.normal(0, 1, 9).astype("f4")

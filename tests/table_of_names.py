@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "seqformats"
-AT_ONCE = ("converters.convert", "errors", "formats", "launch.threads", "registry")
+EAGER_MODULES = ("converters.convert", "errors", "formats", "launch.threads", "registry")
 """The modules that importing the package loads anyway."""
 
 
@@ -18,7 +18,7 @@ def text():
             modules += [alias.name for alias in node.names]
     lines = ['"""Public names by their modules, made of `__init__.pyi` by `tests/table_of_names.py`."""', ""]
     lines += [f"MODULES = ({', '.join(map(quoted, modules))})"]
-    lines += [f"AT_ONCE = ({', '.join(map(quoted, AT_ONCE))})", "NAMES = {"]
+    lines += [f"EAGER_MODULES = ({', '.join(map(quoted, EAGER_MODULES))})", "PUBLIC_NAMES = {"]
     for module, found in names.items():
         lines += [f'    "{module}": """', *wrapped(found), '    """,']
     return "\n".join([*lines, "}", ""])

@@ -77,7 +77,7 @@ def test_what_the_first_conversion_loads(given):
 
 def places():
     """Of each public name that is loaded later the module that the stub names to type checkers."""
-    later = {module: found for module, found in names.NAMES.items() if module not in names.AT_ONCE}
+    later = {module: found for module, found in names.PUBLIC_NAMES.items() if module not in names.EAGER_MODULES}
     return {name: module for module, found in later.items() for name in found.split()}
 
 

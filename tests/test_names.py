@@ -1,4 +1,7 @@
-"""Names of functions say what they do or return: none is a preposition or a participle alone."""
+"""Names of functions say what they do or return: none is a preposition or a participle alone.
+
+The name of a constant has one meaning in the package.
+"""
 
 import ast
 import pathlib
@@ -45,6 +48,8 @@ ALLOWED = {
 }
 ENCODINGS = ["masked", "nested", "packed", "padded", "ragged", "unpadded"]
 """Modules that are called as the batches of which they are."""
+SAME = {"NAMES": {"core/__init__.py", "core/absent.py"}}
+"""Constants that have one meaning in several files: `core.absent` has what the extension has, where there is none."""
 
 
 def is_no_verb(name):
@@ -79,6 +84,49 @@ def found():
         for path in paths
         for one in offenders(path.read_text(encoding="utf-8"), path.relative_to(SOURCE).as_posix())
     ]
+
+
+def sources():
+    """Give the text of each module but kernels, by its place."""
+    paths = [path for path in sorted(SOURCE.rglob("*.py")) if SOURCE / "kernels" not in path.parents]
+    return {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def constants(text):
+    """Give the constants that a module defines and others may import; a letter alone is a type variable."""
+    nodes, targets = ast.parse(text).body, []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets += getattr(node, "targets", None) or [node.target]
+        elif isinstance(node, (ast.If, ast.Try, ast.ExceptHandler, ast.With, ast.For)):
+            nodes += ast.iter_child_nodes(node)
+    names = [name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    return {x.id for x in names if isinstance(x.ctx, ast.Store) and re.fullmatch("[A-Z][A-Z0-9_]+", x.id)}
+
+
+def ambiguous(texts):
+    """List the constants that several modules define, with these modules."""
+    places = {}
+    for place, text in texts.items():
+        for name in constants(text):
+            places.setdefault(name, set()).add(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_constants_have_one_meaning():
+    """A constant is defined in one module, or has a leading underscore; all that are in several at once."""
+    assert ambiguous(sources()) == SAME
+
+
+def test_what_several_modules_define_would_be_listed():
+    texts = {
+        "a.py": "ONE, (TWO, *REST) = 1, (2, 3)\nif x:\n  DEEP: int = 1\ndef f(): INNER = 1\n_OWN = T = x.y[KEY] = 0",
+        "b.py": "TWO = DEEP = REST = 0\nT = _OWN = INNER = KEY = ONE\nfrom c import DEEP as FAR\nf(FAR)",
+        "c.py": "try:\n  ONE += 1\nexcept E:\n  TWO = 1",
+    }
+    two, deep, rest = {"a.py", "b.py", "c.py"}, {"a.py", "b.py"}, {"a.py", "b.py"}
+    assert ambiguous(texts) == {"TWO": two, "DEEP": deep, "REST": rest}
 
 
 def test_functions_are_verbs_or_nouns():

@@ -9,14 +9,14 @@ from . import hints as _hints
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .errors import no_attribute as _no_attribute
 from .lazy_import import import_now as _imported
-from .names import AT_ONCE as _AT_ONCE
+from .names import EAGER_MODULES as _EAGER_MODULES
 from .names import MODULES as _MODULES
-from .names import NAMES as _NAMES
+from .names import PUBLIC_NAMES as _PUBLIC_NAMES
 from .post_import_hook import when_imported as _when_imported
 
 __version__ = "0.1.0"
 
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME = {name: module for module, names in _PUBLIC_NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 
@@ -36,9 +36,9 @@ def __dir__():
     return sorted({*__all__, *_MODULES, "__version__"})
 
 
-for _module in _AT_ONCE:  # the imports above have loaded these
+for _module in _EAGER_MODULES:  # the imports above have loaded these
     _found = _sys.modules[f"{__name__}.{_module}"]
-    globals().update({_name: getattr(_found, _name) for _name in _NAMES[_module].split()})
+    globals().update({_name: getattr(_found, _name) for _name in _PUBLIC_NAMES[_module].split()})
 
 # Who has to know encodings before it meets one.
 _when_imported("jax", ".jax")

@@ -23,7 +23,7 @@ from .lazy_import import import_now
 from .native import code, cpu, cubins, store
 from .native.loading import check_memory
 
-PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
+_MAIN_PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
 """Whose versions matter to what runs."""
 _MORE = ("llvmlite", "jax", "pyarrow", "thinc", "transformers", "matplotlib")
 VARIABLES = (
@@ -157,7 +157,7 @@ def version_of(package: str) -> str:
         return ""
 
 
-def versions(packages: tuple[str, ...] = PACKAGES) -> str:
+def versions(packages: tuple[str, ...] = _MAIN_PACKAGES) -> str:
     """The version of this library, that of Python, and those of the packages that are installed."""
     own = sys.modules["seqformats"].__version__  # the package itself, which loads this file and not the other way round
     found = [f"{name} {version}" for name in packages if (version := version_of(name))]
@@ -165,7 +165,7 @@ def versions(packages: tuple[str, ...] = PACKAGES) -> str:
 
 
 def _versions() -> Check:
-    told = versions((*PACKAGES, *_MORE))
+    told = versions((*_MAIN_PACKAGES, *_MORE))
     wrong = list(_too_old())
     if wrong:
         return Check("versions", PROBLEM, told, f"pip install {' '.join(wrong)}")

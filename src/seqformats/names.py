@@ -1,8 +1,8 @@
 """Public names by their modules, made of `__init__.pyi` by `tests/table_of_names.py`."""
 
 MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "rl", "thinc", "torch")
-AT_ONCE = ("converters.convert", "errors", "formats", "launch.threads", "registry")
-NAMES = {
+EAGER_MODULES = ("converters.convert", "errors", "formats", "launch.threads", "registry")
+PUBLIC_NAMES = {
     "arrow": """
         from_arrow from_table to_arrow
     """,
@@ -71,6 +71,9 @@ NAMES = {
     "operations.cross": """
         cross
     """,
+    "operations.custom": """
+        kernel
+    """,
     "operations.cut": """
         cut shift truncate truncate_pair
     """,
@@ -94,6 +97,9 @@ NAMES = {
     """,
     "operations.filter": """
         filter run_starts
+    """,
+    "operations.inspection": """
+        equal lengths
     """,
     "operations.join": """
         concat interleave
@@ -125,9 +131,6 @@ NAMES = {
     "operations.order": """
         TopK Unique argsort sort topk unique
     """,
-    "operations.custom": """
-        kernel
-    """,
     "operations.packing": """
         Packs pack pack_bins
     """,
@@ -142,9 +145,6 @@ NAMES = {
     """,
     "operations.quantiles": """
         reduce_median reduce_quantile
-    """,
-    "operations.inspection": """
-        equal lengths
     """,
     "operations.rearrange": """
         erase reshape reverse slice

@@ -114,7 +114,7 @@ def cases(draw, most=300, longest=90):
     seed = draw(st.integers(0, 10**6))
     random = np.random.default_rng(seed)
     ends = [np.flatnonzero(random.random(vocabulary) < part) for part in parts]
-    form = draw(st.sampled_from([candidates.LOGITS, candidates.LOGS, candidates.MASKED]))
+    form = draw(st.sampled_from([candidates.LOGITS, candidates.LOG_PROBABILITIES, candidates.MASKED]))
     values = draw(st.sampled_from(["random", "ties", "masked", "ends"]))
     limited = draw(st.sampled_from([(), ("allow",), ("change",), ("allow", "change")]))
     return Case(seed, widths, sizes, vocabulary, ends, form, values, limited)
@@ -129,7 +129,7 @@ def test_the_candidates(case):
 @pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA")
 @on_each_library
 @pytest.mark.parametrize("values", ["random", "ties", "masked", "ends"])
-@pytest.mark.parametrize("form", [candidates.LOGITS, candidates.LOGS, candidates.MASKED])
+@pytest.mark.parametrize("form", [candidates.LOGITS, candidates.LOG_PROBABILITIES, candidates.MASKED])
 def test_the_candidates_of_a_gpu(gpu, form, values):
     gpu.need()
     for seed, limited in enumerate([(), ("allow",), ("change",)]):

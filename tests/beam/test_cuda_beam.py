@@ -433,7 +433,18 @@ def assert_merged(gpu, room, most, width):
     running, wanted = rng.integers(0, 2, rows).astype("f4"), candidates.Wanted(begin, end, most)
 
     def found(library, put):
-        given = library, put(x), running, candidates.LOGS, None, wanted, NOTHING_APART, 9, int(most.max()), None
+        given = (
+            library,
+            put(x),
+            running,
+            candidates.LOG_PROBABILITIES,
+            None,
+            wanted,
+            NOTHING_APART,
+            9,
+            int(most.max()),
+            None,
+        )
         return candidates.select(candidates.Query(*given), room)
 
     here, there = found(arrays.NUMPY, lambda x: x), found(library, gpu.up)

@@ -29,7 +29,7 @@ def no_thread_is_left():
 
 
 def ours():
-    return [thread for thread in threading.enumerate() if thread.name == read_ahead.NAME]
+    return [thread for thread in threading.enumerate() if thread.name == read_ahead.THREAD_NAME]
 
 
 def make_table():

@@ -197,7 +197,7 @@ def test_frames_that_tell_nothing(deviation):
 @every_encoding
 def test_a_sequence_depends_on_itself_alone(kind, monkeypatch):
     """Bit for bit: not on threads, on its neighbours, among them NaN, and on its encoding."""
-    monkeypatch.setattr(loss_module, "FEW", 1)
+    monkeypatch.setattr(loss_module, "MIN_CELLS_FOR_THREADS", 1)
     rng = np.random.default_rng(5)
     lengths = [4, 0, 9, 1, 70, 7, 30, 2] * 3
     x = sf.Ragged(logs_of(rng, sum(lengths), 40, 2.0).astype("f4"), lengths)

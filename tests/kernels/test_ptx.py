@@ -239,7 +239,7 @@ WORDS = [*((size, (8, 0)) for size in (1, 2, 4, 8)), *((16, compute) for compute
 @pytest.mark.parametrize(("size", "compute"), WORDS)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_are_whole_words(name, size, compute):
-    from seqformats.launch.cuda import WORDS as DTYPES
+    from seqformats.launch.cuda import WORD_DTYPES as DTYPES
 
     function = KERNELS[name].cuda
     word = DTYPES[size].str[1:]

@@ -1133,7 +1133,7 @@ def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift,
 
     monkeypatch.setattr(cuda._Simulated, "start", watched)
     sf.convert(x, sf.Packed)
-    word = f"{cuda.WORDS[size].str[1:]}.32"
+    word = f"{cuda.WORD_DTYPES[size].str[1:]}.32"
     assert seen == [("i" if From is sf.List else word, word)]
 
 

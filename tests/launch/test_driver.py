@@ -49,7 +49,7 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_one_kernel_a_call_and_its_structure_once(there, call, small, monkeypatch):
     """A small one as parameters of a kernel, a larger one in one copy."""
     if not small:
-        monkeypatch.setattr(parameters, "SMALL", 0)
+        monkeypatch.setattr(parameters, "BYTES_PER_WRITE", 0)
     x = batch()
     call(x)
     first = [name for name, _ in there.driver.started()]
@@ -224,7 +224,7 @@ def test_a_gpu_without_room_is_a_memory_error(there):
 @every_call
 def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call, monkeypatch):
     """What is called after it is right: the structure goes up then, and is found by whoever comes later."""
-    monkeypatch.setattr(parameters, "MOST", 0)
+    monkeypatch.setattr(parameters, "MAX_BYTES_IN_GRAPH", 0)
     x = batch()
     there.library.current = 5
     there.driver.captured.add(5)
@@ -249,7 +249,7 @@ def test_a_capture_after_structure_to(there, order, monkeypatch):
     if order:
         sf.convert(x, sf.Packed)
     else:
-        monkeypatch.setattr(parameters, "MOST", 0)
+        monkeypatch.setattr(parameters, "MAX_BYTES_IN_GRAPH", 0)
         with pytest.raises(sf.DeviceError, match=r"order=True"):
             sf.convert(x, sf.Packed)
     assert "copy" not in there.driver.names()

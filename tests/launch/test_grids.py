@@ -35,7 +35,7 @@ def test_no_block_without_a_unit(units):
 @pytest.mark.parametrize("row", [1, 3, 16, 33, 192, 768, 9_000_000])
 def test_lines_cover_all_rows_and_words(rows, row):
     grid, block, _ = grids.geometry("lines", Work(2, rows), row)
-    assert grid[0] * block[1] * grids.FOUR >= rows
+    assert grid[0] * block[1] * grids.ROWS_PER_THREAD >= rows
     assert grid[1] * grid[2] * block[0] >= row
     assert grid[1] <= 65535
     assert block[0] * block[1] * block[2] <= grids.THREADS
@@ -88,9 +88,9 @@ def test_four_rows_are_written_out():
     tree = ast.parse((FOLDER / "parts" / "device.py").read_text(encoding="utf-8"))
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     names = [called(node) for node in ast.walk(functions["move_four"])]
-    assert names.count("load_word") == names.count("store_word") == grids.FOUR
+    assert names.count("load_word") == names.count("store_word") == grids.ROWS_PER_THREAD
     pad = ast.parse((FOLDER / "pad_rows.py").read_text(encoding="utf-8"))
-    assert [called(node) for node in ast.walk(pad)].count("store_word") == grids.FOUR
+    assert [called(node) for node in ast.walk(pad)].count("store_word") == grids.ROWS_PER_THREAD
 
 
 def test_the_best_so_far_and_a_turn_have_room():

@@ -55,7 +55,7 @@ class Noted:
 def there(monkeypatch):
     monkeypatch.setattr(driver, "_spare", {})
     monkeypatch.setattr(resident, "_of_graphs", [])
-    monkeypatch.setattr(parameters, "SMALL", 0)
+    monkeypatch.setattr(parameters, "BYTES_PER_WRITE", 0)
     library, noted = Elsewhere(), Noted()
 
     def place(stream):
@@ -103,7 +103,7 @@ def test_a_capture_meets_what_is_there_and_keeps_it(there):
 
 
 def test_nothing_goes_up_in_a_capture(there, monkeypatch):
-    monkeypatch.setattr(parameters, "MOST", 0)
+    monkeypatch.setattr(parameters, "MAX_BYTES_IN_GRAPH", 0)
     there.noted.captured = True
     with pytest.raises(sf.DeviceError, match=r"before the capture x\.structure_to\(device\)"):
         there.call(6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import seqformats as sf
 from seqformats.loading import loader as batches_module
 from seqformats.loading import parts, windows
-from seqformats.loading.rows import ONE, Rows
+from seqformats.loading.rows import ROW_SEQUENCE, Rows
 
 SOURCES = {
     "rows": lambda rows: rows,
@@ -197,7 +197,7 @@ def part_of(number, groups, run, log=None):
                 data = np.arange(first, last) + 1000 * number
                 if log is not None:
                     log.append(data)
-                yield Rows(ONE, {None: sf.Ragged(data, np.ones(data.size, np.int64))}, data.size, int(first))
+                yield Rows(ROW_SEQUENCE, {None: sf.Ragged(data, np.ones(data.size, np.int64))}, data.size, int(first))
 
     return parts.Part(f"part {number}", tuple(groups), run, read)
 
@@ -213,7 +213,7 @@ several_parts = st.lists(st.tuples(st.lists(st.integers(0, 9), min_size=1, max_s
 def test_parts_are_mixed_and_begin_at_any_row(given_parts, together, seed, data):
     made = [part_of(k, groups, run) for k, (groups, run) in enumerate(given_parts)]
     total = sum(part.rows for part in made)
-    with mock.patch.object(parts, "OPEN", together):
+    with mock.patch.object(parts, "MAX_OPEN_PARTS", together):
         whole = items(parts.mix(made, (seed, 0), 0))
         row = data.draw(st.integers(0, total + 1))
         assert items(parts.mix(made, (seed, 0), row)) == whole[row:]
@@ -223,7 +223,7 @@ def test_parts_are_mixed_and_begin_at_any_row(given_parts, together, seed, data)
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(1, 4), st.integers(0, 3))
 def test_streams_of_unknown_length_are_mixed(lengths, together, seed):
     streams = [lambda k=k, n=n: part_of(k, [n], 2).read([(0, 0, n)]) for k, n in enumerate(lengths)]
-    with mock.patch.object(parts, "OPEN", together):
+    with mock.patch.object(parts, "MAX_OPEN_PARTS", together):
         whole = items(parts.mixed_streams(streams, (seed, 0)))
     assert sorted(whole) == sorted(1000 * k + i for k, n in enumerate(lengths) for i in range(n))
 
@@ -235,7 +235,7 @@ def test_parts_are_spread_over_the_epoch(files, rows):
         made = [part_of(k, [rows], 4) for k in range(files)]
         order = np.array(items(parts.mix(made, (3, epoch), 0)))
         position, within = np.arange(order.size), order % 1000
-        if files <= parts.OPEN:
+        if files <= parts.MAX_OPEN_PARTS:
             assert abs(np.corrcoef(position, order // 1000)[0, 1]) < 0.05
         trends = [np.corrcoef(position[order // 1000 == k], within[order // 1000 == k])[0, 1] for k in range(files)]
         assert abs(np.mean(trends)) < (0.3 if files >= 20 else 1.1)  # each file has one, but they differ
@@ -246,7 +246,7 @@ def test_rows_that_are_read_ahead_are_a_window_at_most():
     """Counted: what has been read and not given, beside a window, is a run of each open part and one batch."""
     log, window, together, run, most = [], 200, 8, 4, 10
     made = [part_of(k, [300], run, log) for k in range(20)]
-    with mock.patch.object(parts, "OPEN", together):
+    with mock.patch.object(parts, "MAX_OPEN_PARTS", together):
         plan = windows.Plan(most, None, False, window=window, seed=(1, 0), shuffle=True)
         steps = windows.plan_batches(parts.mix(made, (1, 0), 0), plan, windows.Mark(), windows.Fit())
         given_rows, ahead = 0, []

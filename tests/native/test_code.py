@@ -255,7 +255,8 @@ def test_from_which_size_on_other_threads_run(by):
     thread = threading.Thread(target=other)
     thread.start()
     try:
-        found = [have_run(size, limit) for limit in (loading.SMALL, 0, 1 << 62) for size in (10, loading.SMALL)]
+        least = loading.MIN_BYTES_WITHOUT_GIL
+        found = [have_run(size, limit) for limit in (least, 0, 1 << 62) for size in (10, least)]
     finally:
         sys.setswitchinterval(interval)
         done.set()
@@ -386,7 +387,7 @@ def test_a_result_of_several_numbers(by):
     from seqformats.kernels.parts import building
 
     (address,) = loading.load(None, building.build(several, ("i",), "several"), ["several"])
-    run = core.Entry(address, kinds_of(("i",)), 3, loading.SMALL)
+    run = core.Entry(address, kinds_of(("i",)), 3, loading.MIN_BYTES_WITHOUT_GIL)
     assert run(1) == (1001, 2001, 3001)
 
 
@@ -764,7 +765,7 @@ def level_with(monkeypatch, **features):
 
 def test_what_linux_says_of_a_cpu():
     known, features = cpu._read_features(), cpu._features()
-    for feature in [feature for names in cpu.LEVELS.values() for feature in names]:
+    for feature in [feature for names in cpu.CPU_LEVELS.values() for feature in names]:
         assert known(feature) == features.get(feature, False), feature
     assert not known("no such feature")
 

@@ -142,7 +142,7 @@ print(compiled, sorted({name.partition(".")[0] for name in sys.modules} & {"numb
 def test_a_first_result_compiles_nothing_and_imports_no_compiler(tmp_path):
     """The package as `make release` makes it, of two kernels; the first process compiles what the CPU runs."""
     pytest.importorskip("numba_cuda", reason="it compiles what is shipped")
-    folder = tmp_path / cubins.PACKAGES[0]
+    folder = tmp_path / cubins.CUBIN_PACKAGES[0]
     folder.mkdir()
     (folder / "__init__.py").touch()
     said = []

@@ -126,10 +126,10 @@ def test_as_brute_force_where_it_can_be_tried(data):
 
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("n", [640, 6_400])
-@pytest.mark.parametrize("limits", [(divide.SMALL, divide.ROOMS), (0, 0)], ids=["few", "many"])
+@pytest.mark.parametrize("limits", [(divide.SMALL_TASK, divide.ROOMS), (0, 0)], ids=["few", "many"])
 def test_near_the_bound_from_64_sequences_a_rank_on(limits, n, equal, monkeypatch):
     """Also by the ways of very many sequences, and of capacities that have no table."""
-    monkeypatch.setattr(divide, "SMALL", limits[0])
+    monkeypatch.setattr(divide, "SMALL_TASK", limits[0])
     monkeypatch.setattr(divide, "NEAR", ())
     monkeypatch.setattr(divide, "ROOMS", limits[1])
     monkeypatch.setattr(divide, "TRIES", 1000 if INTERPRETED else divide.TRIES)
@@ -198,7 +198,7 @@ def test_falling_order(keys, floats):
 
 
 def test_order_of_more_than_a_word_can_number(monkeypatch):
-    monkeypatch.setattr(costs_module, "PLACES", 2)
+    monkeypatch.setattr(costs_module, "MAX_PACKED_KEYS", 2)
     assert costs_module.falling(np.array([1, 3, 3, 2])).tolist() == [1, 2, 3, 0]
 
 

@@ -170,7 +170,7 @@ def test_tokens_that_differ_in_a_few_bits(shift):
 
 def test_what_several_threads_share(monkeypatch):
     """Pairs of very different lengths, each the work of one unit."""
-    monkeypatch.setattr(distance, "FEW", 1)
+    monkeypatch.setattr(distance, "MIN_COLUMNS_FOR_THREADS", 1)
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 12, (2, 60))
     lengths[:, 17] = 130

@@ -64,10 +64,10 @@ def test_against_the_table(arrays, kind, data):
     assert rows_of(found) == [counted(*pair) for pair in zip(one, two, strict=True)]
 
 
-@pytest.mark.parametrize("most", [0, 40, error_rates.MOST])
+@pytest.mark.parametrize("most", [0, 40, error_rates.MAX_TRACE])
 @pytest.mark.parametrize("alphabet", [1, 2, 5, 2**40])
 def test_strips_and_rows_count_the_same_way(arrays, alphabet, most, monkeypatch):
-    monkeypatch.setattr(error_rates, "MOST", most)
+    monkeypatch.setattr(error_rates, "MAX_TRACE", most)
     rng = np.random.default_rng(alphabet % 1000)
     ones, twos = [], []
     for m in (0, 1, 63, 64, 65, 130):

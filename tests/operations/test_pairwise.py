@@ -29,7 +29,7 @@ def score(query, document):
 @pytest.fixture(params=[0, 1 << 40], ids=["large", "small"])
 def way(request, monkeypatch):
     """Both ways of the rule."""
-    monkeypatch.setattr(pairwise, "LARGE", request.param)
+    monkeypatch.setattr(pairwise, "MIN_PRODUCTS_FOR_MATMUL", request.param)
 
 
 @every_encoding
@@ -43,8 +43,8 @@ def test_values(arrays, kind, data):
     xs, ys = x.sequences(), y.sequences()
     for limit in (0, 1 << 40) if arrays.first else (1 << 40,):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pairwise, "LARGE", limit)
-            patch.setattr(pairwise, "AT_ONCE", data.draw(st.sampled_from([1, 20])))
+            patch.setattr(pairwise, "MIN_PRODUCTS_FOR_MATMUL", limit)
+            patch.setattr(pairwise, "MAX_PRODUCTS_AT_ONCE", data.draw(st.sampled_from([1, 20])))
             found = arrays.on(sf.pairwise_dot)(sf.convert(x, kind), y)
             assert found.dtype == dtype
             assert sf.equal(found, sf.LoD.from_lengths(found.data, [one, np.repeat(two, one)]))

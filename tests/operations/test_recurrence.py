@@ -128,7 +128,7 @@ def test_the_bits_of_the_plain_loop_alone_and_in_a_batch(dtype):
 @pytest.mark.parametrize("back", [False, True])
 def test_long_sequences_go_by_chunks(arrays, monkeypatch, back):
     """The states between chunks are those of their maps, which a thread each can find; and a decay of 2 is not NaN."""
-    monkeypatch.setattr(scan, "CHUNK", 4)
+    monkeypatch.setattr(scan, "ROWS_PER_SCAN", 4)
     rng = np.random.default_rng(1)
     data, by, where = rng.standard_normal(19), rng.uniform(0.5, 1.5, 19), rng.random(19) < 0.8
     state, out = 0.25, np.zeros(19)
@@ -158,7 +158,7 @@ def test_long_sequences_go_by_chunks(arrays, monkeypatch, back):
 @pytest.mark.parametrize("where", [None, np.arange(19) % 3 > 0])
 def test_moving_averages_and_their_gradients_by_chunks(arrays, monkeypatch, item, adjust, where):
     """The average is linear, so ``<ema(x), dy>`` is ``<x, pullback(dy)>``."""
-    monkeypatch.setattr(scan, "CHUNK", 4)
+    monkeypatch.setattr(scan, "ROWS_PER_SCAN", 4)
     rng = np.random.default_rng(4)
     x, dy = [sf.convert(sf.Ragged(rng.standard_normal((19, *item)), [0, 17, 2]), sf.Padded) for _ in range(2)]
     y, pullback = sf.vjp(sf.ema, arrays.up(x), 0.9, adjust=adjust, where=where)
@@ -190,7 +190,7 @@ def test_a_stream_goes_on_with_the_bits_of_the_whole():
 @pytest.mark.parametrize("item", [(), (2,)])
 @pytest.mark.parametrize("shape", [(), (9,), "full", "column"], ids=str)
 def test_gradients_against_finite_differences(arrays, monkeypatch, kind, item, shape):
-    monkeypatch.setattr(scan, "CHUNK", 2)
+    monkeypatch.setattr(scan, "ROWS_PER_SCAN", 2)
     rng = np.random.default_rng(3)
     shape = {"full": (9, *item), "column": (1, *item)}.get(shape, shape) if isinstance(shape, str) else shape
     x = sf.convert(sf.Ragged(rng.standard_normal((9, *item)), LENGTHS), kind)

@@ -28,11 +28,12 @@ from .lookup import (
     shape_of,
     to_host,
 )
-from .numpy import NUMPY, NumPy, distinct, freeze, is_among, same_values, zero_item
+from .numpy import NO_INTS, NUMPY, NumPy, distinct, freeze, is_among, same_values, zero_item
 
 __all__ = [
     "AUTOCAST",
     "LAZY_ZEROS",
+    "NO_INTS",
     "NUMPY",
     "TITLES",
     "Array",

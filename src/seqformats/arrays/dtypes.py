@@ -24,6 +24,7 @@ SUMS_IN = {
     "uint64": "uint64",
 }
 HALF = ("float16", "bfloat16")
+FLOAT_NAMES = (*HALF, "float32", "float64")
 ORDERED = [name for name in SUMS_IN if not name.startswith("complex")]
 INTEGERS = ("int64", "uint64")
 """In which integers and bools are added up."""

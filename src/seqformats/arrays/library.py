@@ -227,10 +227,10 @@ class Library:
     def dtype_name(self, dtype: DType) -> str:
         """The NumPy name of a dtype: "float32", "bfloat16"."""
         try:
-            return NAMES[dtype]
+            return DTYPE_NAMES[dtype]
         except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
             name = dtype.str if dtype.kind in "SU" else dtype.name  # "str96" is no name that NumPy takes back
-            return remember(NAMES, dtype, str(name))
+            return remember(DTYPE_NAMES, dtype, str(name))
 
     def dtype(self, name: str) -> DType:
         """The dtype of this NumPy name."""
@@ -490,7 +490,7 @@ class Library:
         """Keep the memory of `x` from being taken again before the current stream is done with it."""
 
 
-NAMES: dict[Hashable, str] = {}
+DTYPE_NAMES: dict[Hashable, str] = {}
 """The NumPy names of dtypes, of all libraries."""
 with_autograd: list[Library] = []
 """The loaded libraries whose arrays may carry a gradient."""

@@ -18,7 +18,7 @@ _zero_bytes = np.zeros(1 << 16, np.uint8)
 _zero_bytes.flags.writeable = False
 
 # One object a dtype, since a dtype is looked up by name again and again.
-DTYPES = {name: np.dtype(name) for name in ("bool", "float32", "float64", "int32", "int64", "uint64")}
+COMMON_DTYPES = {name: np.dtype(name) for name in ("bool", "float32", "float64", "int32", "int64", "uint64")}
 
 
 def zero_item(size: int) -> Array:
@@ -40,6 +40,10 @@ def freeze(array: Array) -> Array:
     array.setflags(False)
     view: Array = array[...]
     return view
+
+
+NO_INTS = freeze(np.zeros(0, np.int64))
+"""Whole numbers that are not there."""
 
 
 def distinct(x: Array) -> Array:
@@ -113,10 +117,10 @@ class NumPy(Library):
         return flat.view(np.uint8) if x.dtype.kind == "b" else flat
 
     def floats(self, x: Any) -> Array | None:
-        return x if type(x) is np.ndarray and x.dtype is DTYPES["float32"] and x.flags.carray else None
+        return x if type(x) is np.ndarray and x.dtype is COMMON_DTYPES["float32"] and x.flags.carray else None
 
     def astype(self, x: Array, dtype: DType) -> Array:
-        if type(dtype) is str and x.dtype is DTYPES.get(dtype) and x.flags.aligned:
+        if type(dtype) is str and x.dtype is COMMON_DTYPES.get(dtype) and x.flags.aligned:
             return x
         with np.errstate(all="ignore"):  # sums that are too large for float16 are infinite there
             return np.require(x, dtype, ["C", "A"])

@@ -16,7 +16,7 @@ from ..memory_checks import remember
 from . import by_item
 from .library import (
     AUTOCAST,
-    NAMES,
+    DTYPE_NAMES,
     Array,
     Differentiable,
     DType,
@@ -28,7 +28,7 @@ from .library import (
     watch,
     with_autograd,
 )
-from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
+from .numpy import COMMON_DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 
@@ -52,7 +52,7 @@ class Torch(Library):
         self.plain, self.parameter, self.float32 = torch.Tensor, torch.nn.Parameter, torch.float32
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of what a stream object takes
         self.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)  # how many in Python are active
-        for name, dtype in DTYPES.items():
+        for name, dtype in COMMON_DTYPES.items():
             if hasattr(torch, name):
                 _OF_NUMPY[getattr(torch, name)] = dtype
         self.forward_mode = torch.autograd.forward_ad
@@ -131,7 +131,7 @@ class Torch(Library):
         if 0 in shape:
             return elsewhere(shape, dtype=dtype)
         # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
-        same = DTYPES.get(self.dtype_name(dtype))
+        same = COMMON_DTYPES.get(self.dtype_name(dtype))
         if same is not None:
             made = self.from_numpy(on_host(shape, same))
             return made if type(made) is self.plain else self._with_memory(made)
@@ -238,9 +238,9 @@ class Torch(Library):
 
     def dtype_name(self, dtype: DType) -> str:
         try:
-            return NAMES[dtype]
+            return DTYPE_NAMES[dtype]
         except KeyError:
-            return remember(NAMES, dtype, str(dtype).removeprefix("torch."))
+            return remember(DTYPE_NAMES, dtype, str(dtype).removeprefix("torch."))
 
     def dtype(self, name: str) -> DType:
         return getattr(self.torch, name)

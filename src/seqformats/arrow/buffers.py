@@ -11,7 +11,7 @@ from ..errors import BROKEN, DTYPE, ITEMS
 from ..formats.ragged import gather_rows
 from ..formats.structure import Structure
 from ..memory_checks import NO_ROOM, no_room
-from .kinds import BITS, NOTHING, Column, DataType, as_numpy, kind_of, library
+from .kinds import KIND_BITS, KIND_NULLS, Column, DataType, as_numpy, kind_of, library
 
 _UINT8 = np.dtype(np.uint8)
 
@@ -99,7 +99,7 @@ def bits_set(array: Column, first: int, count: int) -> Array | None:
 def present_of(some: Some) -> Array | None:
     """Tell which entries are there; None where all are."""
     array = some.array
-    if kind_of(array.type).what == NOTHING:
+    if kind_of(array.type).what == KIND_NULLS:
         return np.zeros(some.size, bool)
     if some.in_one_piece:
         there = bits_set(array, some.first, some.size)
@@ -115,7 +115,7 @@ def items_of(array: Column, first: int, count: int) -> Array:
     """Plain items as an array of NumPy, over their memory where they lie as they do there."""
     what, dtype = kind_of(array.type)
     buffer = array.buffers()[1]
-    if what == BITS:
+    if what == KIND_BITS:
         return bits(buffer, array.offset + first, count, "items")
     return as_numpy(numbers(buffer, dtype, array.offset + first, count, "items"), array.type)
 

@@ -9,8 +9,8 @@ from .. import registry
 from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, quote
 from ..formats import LoD, Ragged
 from ..formats.annotations import Given
-from .kinds import STRUCT, Column, DataType, kind_of, library
-from .reading import EMPTY, RAISE, Part, Reader, join_parts
+from .kinds import KIND_STRUCT, Column, DataType, kind_of, library
+from .reading import MISSING_EMPTY, MISSING_RAISE, Part, Reader, join_parts
 
 
 def from_arrow(column: Given, *, missing: str = "raise", items: object = "raise") -> Any:
@@ -153,7 +153,7 @@ def _column(column: Column, name: str, missing: str, items: object) -> Any:
     """Read one column of a table: a batch, an array, or a dict of these."""
     kind = column.type
     try:
-        if kind_of(kind).what == STRUCT:
+        if kind_of(kind).what == KIND_STRUCT:
             _check_structs(column)
         else:
             return rows_or_sequences(column, missing, items)
@@ -175,7 +175,7 @@ def rows_or_sequences(column: Column, missing: str, items: object) -> Any:
 def _check_missing(missing: object) -> None:
     if not isinstance(missing, str):
         raise KIND(f'missing must be "raise" or "empty", not {quote(missing)}')
-    if missing not in (RAISE, EMPTY):
+    if missing not in (MISSING_RAISE, MISSING_EMPTY):
         raise CHOICE(f'missing must be "raise" or "empty", not {quote(missing)}')
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Array, DType
 from ..errors import import_extra
+from ..formats.structure import INT64
 
 DataType = Any  # pyarrow.DataType
 Column = Any  # pyarrow.Array, pyarrow.ChunkedArray
@@ -28,50 +29,50 @@ class Kind(NamedTuple):
     dtype: DType = None  # of offsets, or of items as they lie in memory
 
 
-LISTS, VIEWS, FIXED = "lists", "views", "lists of one size"
-BYTES, BYTE_VIEWS, FIXED_BYTES = "bytes", "views of bytes", "bytes of one size"
-ITEMS, BITS, NOTHING = "items", "bits", "nothing"
-DICTIONARY, STRUCT, OTHER = "dictionary", "struct", "other"
-ARE_ITEMS = (ITEMS, BITS, NOTHING)
-_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+KIND_LISTS, KIND_LIST_VIEWS, KIND_FIXED_LISTS = "lists", "views", "lists of one size"
+KIND_BYTES, KIND_BYTE_VIEWS, KIND_FIXED_BYTES = "bytes", "views of bytes", "bytes of one size"
+KIND_ITEMS, KIND_BITS, KIND_NULLS = "items", "bits", "nothing"
+KIND_DICTIONARY, KIND_STRUCT, KIND_OTHER = "dictionary", "struct", "other"
+KINDS_OF_ITEMS = (KIND_ITEMS, KIND_BITS, KIND_NULLS)
+_INT32 = np.dtype(np.int32)
 
 
 @functools.cache
 def kinds() -> dict[int, Kind]:
     """The kind of every type by its id."""
     named = {
-        "LIST": Kind(LISTS, _INT32),
-        "LARGE_LIST": Kind(LISTS, _INT64),
-        "LIST_VIEW": Kind(VIEWS, _INT32),
-        "LARGE_LIST_VIEW": Kind(VIEWS, _INT64),
-        "FIXED_SIZE_LIST": Kind(FIXED),
-        "STRING": Kind(BYTES, _INT32),
-        "BINARY": Kind(BYTES, _INT32),
-        "LARGE_STRING": Kind(BYTES, _INT64),
-        "LARGE_BINARY": Kind(BYTES, _INT64),
-        "STRING_VIEW": Kind(BYTE_VIEWS),
-        "BINARY_VIEW": Kind(BYTE_VIEWS),
-        "FIXED_SIZE_BINARY": Kind(FIXED_BYTES, np.dtype(np.uint8)),
-        "BOOL": Kind(BITS, np.dtype(np.uint8)),
-        "NA": Kind(NOTHING),
-        "DICTIONARY": Kind(DICTIONARY),
-        "STRUCT": Kind(STRUCT),
+        "LIST": Kind(KIND_LISTS, _INT32),
+        "LARGE_LIST": Kind(KIND_LISTS, INT64),
+        "LIST_VIEW": Kind(KIND_LIST_VIEWS, _INT32),
+        "LARGE_LIST_VIEW": Kind(KIND_LIST_VIEWS, INT64),
+        "FIXED_SIZE_LIST": Kind(KIND_FIXED_LISTS),
+        "STRING": Kind(KIND_BYTES, _INT32),
+        "BINARY": Kind(KIND_BYTES, _INT32),
+        "LARGE_STRING": Kind(KIND_BYTES, INT64),
+        "LARGE_BINARY": Kind(KIND_BYTES, INT64),
+        "STRING_VIEW": Kind(KIND_BYTE_VIEWS),
+        "BINARY_VIEW": Kind(KIND_BYTE_VIEWS),
+        "FIXED_SIZE_BINARY": Kind(KIND_FIXED_BYTES, np.dtype(np.uint8)),
+        "BOOL": Kind(KIND_BITS, np.dtype(np.uint8)),
+        "NA": Kind(KIND_NULLS),
+        "DICTIONARY": Kind(KIND_DICTIONARY),
+        "STRUCT": Kind(KIND_STRUCT),
     }
     plain = {"HALF_FLOAT": "float16", "FLOAT": "float32", "DOUBLE": "float64"}
     plain |= {name.upper(): name for size in (8, 16, 32, 64) for name in (f"int{size}", f"uint{size}")}
     plain |= {"DATE32": "int32", "TIME32": "int32"}
     plain |= dict.fromkeys(("DATE64", "TIME64", "TIMESTAMP", "DURATION"), "int64")
-    named |= {name: Kind(ITEMS, np.dtype(dtype)) for name, dtype in plain.items()}
+    named |= {name: Kind(KIND_ITEMS, np.dtype(dtype)) for name, dtype in plain.items()}
     lib = library().lib
     ids = {getattr(lib, f"Type_{name}", None): kind for name, kind in named.items()}
     return {number: kind for number, kind in ids.items() if number is not None}
 
 
-_OTHER = Kind(OTHER)
+_OTHER = Kind(KIND_OTHER)
 
 
 def kind_of(type: DataType) -> Kind:
-    """Tell what a type is here; `OTHER` where it is nothing that this library reads, and for extension types."""
+    """Tell what a type is here; `KIND_OTHER` where it is nothing that this library reads, and for extension types."""
     return kinds().get(type.id, _OTHER)
 
 
@@ -84,12 +85,12 @@ def are_items(type: DataType) -> bool:
     """Tell whether a type is one of plain items, or of lists of one size of them: with a shape, but no level."""
     while True:
         what = kind_of(type).what
-        if what == FIXED:
+        if what == KIND_FIXED_LISTS:
             type = type.value_type
-        elif what == OTHER and is_extension(type):
+        elif what == KIND_OTHER and is_extension(type):
             type = type.storage_type
         else:
-            return what in ARE_ITEMS or what == FIXED_BYTES
+            return what in KINDS_OF_ITEMS or what == KIND_FIXED_BYTES
 
 
 @functools.cache
@@ -125,7 +126,7 @@ def readable(type: DataType, levels: int) -> str:
     if name.startswith("map<"):
         made = _write_levels("pa.ListArray.from_arrays({0}.offsets, {0}.keys)", levels)
         return f"; sf.from_arrow({made}) reads their keys, and so .items their values"
-    if kind_of(type).what == STRUCT:
+    if kind_of(type).what == KIND_STRUCT:
         if not levels:
             return "; sf.from_table({name: column}) reads their fields"
         return f"; sf.from_arrow({_write_levels('{0}.field(0)', levels)}) reads their first field"

@@ -32,16 +32,16 @@ from .buffers import (
     storage_of,
 )
 from .kinds import (
-    ARE_ITEMS,
-    BYTE_VIEWS,
-    BYTES,
-    DICTIONARY,
-    FIXED,
-    FIXED_BYTES,
-    LISTS,
-    NOTHING,
-    OTHER,
-    VIEWS,
+    KIND_BYTE_VIEWS,
+    KIND_BYTES,
+    KIND_DICTIONARY,
+    KIND_FIXED_BYTES,
+    KIND_FIXED_LISTS,
+    KIND_LIST_VIEWS,
+    KIND_LISTS,
+    KIND_NULLS,
+    KIND_OTHER,
+    KINDS_OF_ITEMS,
     Column,
     are_items,
     is_extension,
@@ -49,8 +49,7 @@ from .kinds import (
     readable,
 )
 
-_UINT8 = np.dtype(np.uint8)
-RAISE, EMPTY = "raise", "empty"
+MISSING_RAISE, MISSING_EMPTY = "raise", "empty"
 
 
 class Part(NamedTuple):
@@ -76,27 +75,29 @@ class Reader:
         while True:
             array = some.array
             what, dtype = kind_of(array.type)
-            if what == LISTS:
+            if what == KIND_LISTS:
                 some = self.lists(some, array.values, dtype)
-            elif what == NOTHING and not self.levels:
+            elif what == KIND_NULLS and not self.levels:
                 self.without_nulls(some)
                 self.levels.append(Structure.of_lengths(np.zeros(some.size, np.int64)))
                 return Part(self.levels, np.zeros(0))
-            elif what in ARE_ITEMS or (what in (FIXED, FIXED_BYTES, OTHER) and self.has_rows and are_items(array.type)):
+            elif what in KINDS_OF_ITEMS or (
+                what in (KIND_FIXED_LISTS, KIND_FIXED_BYTES, KIND_OTHER) and self.has_rows and are_items(array.type)
+            ):
                 return Part(self.levels, self.leaf(some))
-            elif what == BYTES:
+            elif what == KIND_BYTES:
                 return Part(self.levels, self.bytes(some, dtype))
-            elif what == FIXED:
+            elif what == KIND_FIXED_LISTS:
                 some = self.read_fixed_size(some, array.values, array.type.list_size)
-            elif what == FIXED_BYTES:
+            elif what == KIND_FIXED_BYTES:
                 return Part(
                     self.levels, self.leaf(self.read_fixed_size(some, single_bytes(array), array.type.byte_width))
                 )
-            elif what == VIEWS:
+            elif what == KIND_LIST_VIEWS:
                 some = self.views(some, dtype)
-            elif what == BYTE_VIEWS:
+            elif what == KIND_BYTE_VIEWS:
                 return Part(self.levels, self.byte_views(some))
-            elif what == DICTIONARY:
+            elif what == KIND_DICTIONARY:
                 some = self.entries(some)
             elif is_extension(array.type):
                 some = some._replace(array=storage_of(array))
@@ -257,21 +258,21 @@ class Reader:
             mask = bits_set(array, begin, count)
             if mask is not None:
                 known.append((mask, len(shape)))
-            if what not in (FIXED, FIXED_BYTES):
+            if what not in (KIND_FIXED_LISTS, KIND_FIXED_BYTES):
                 if not is_extension(array.type):
                     break
                 as_bool = array.type.extension_name == "arrow.bool8"
                 array = storage_of(array)
                 continue
-            size = array.type.list_size if what == FIXED else array.type.byte_width
-            inner = array.values if what == FIXED else single_bytes(array)
+            size = array.type.list_size if what == KIND_FIXED_LISTS else array.type.byte_width
+            inner = array.values if what == KIND_FIXED_LISTS else single_bytes(array)
             begin, count = (array.offset + begin) * size, count * size
             if begin + count > len(inner):
                 raise BROKEN(f"{begin + count} items are needed, but there are {len(inner)}")
             array = inner
             shape.append(size)
         item = tuple(shape)
-        if what == NOTHING:
+        if what == KIND_NULLS:
             return self.nothing(some, item)
         data = items_of(array, begin, count)
         if as_bool:
@@ -303,7 +304,7 @@ class Reader:
 
     def has_no_nulls(self, there: Array) -> None:
         """StructureError where items are null and nothing has been given for them."""
-        if isinstance(self.items, str) and self.items == RAISE:
+        if isinstance(self.items, str) and self.items == MISSING_RAISE:
             i = int((~there).argmax())
             count = int((~there).sum())
             what = "items are" if count > 1 else "item is"
@@ -331,7 +332,7 @@ class Reader:
         present = present_of(some)
         if present is None or present.all():
             return None
-        if self.missing == RAISE:
+        if self.missing == MISSING_RAISE:
             count = int((~present).sum())
             what = "sequences are" if count > 1 else "sequence is"
             raise NULLS(

@@ -12,7 +12,18 @@ from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, quote
 from ..formats import Pairs, Ragged
 from ..formats.annotations import Given
 from ..formats.structure import Structure, flag
-from .kinds import BYTE_VIEWS, BYTES, FIXED, FIXED_BYTES, LISTS, VIEWS, Column, DataType, kind_of, library
+from .kinds import (
+    KIND_BYTE_VIEWS,
+    KIND_BYTES,
+    KIND_FIXED_BYTES,
+    KIND_FIXED_LISTS,
+    KIND_LIST_VIEWS,
+    KIND_LISTS,
+    Column,
+    DataType,
+    kind_of,
+    library,
+)
 
 _MOST_INT32 = 2**31 - 1
 
@@ -186,10 +197,10 @@ def _text(type: DataType) -> DataType | None:
     """The text or bytes within a type, None where it has none."""
     while True:
         what = kind_of(type).what
-        if what in (LISTS, VIEWS, FIXED):
+        if what in (KIND_LISTS, KIND_LIST_VIEWS, KIND_FIXED_LISTS):
             type = type.value_type
         else:
-            return type if what in (BYTES, BYTE_VIEWS, FIXED_BYTES) else None
+            return type if what in (KIND_BYTES, KIND_BYTE_VIEWS, KIND_FIXED_BYTES) else None
 
 
 def _cast(column: Column, type: DataType) -> Column:

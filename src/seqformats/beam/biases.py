@@ -12,7 +12,7 @@ from ..converters.layouts import check_at_least
 from ..errors import BEYOND, EMPTY, KIND, RANGE, quote
 from ..formats.structure import flag, whole
 from .hypotheses import Live
-from .plan import FREE, MOST, Plan, spread
+from .plan import FREE, MAX_FACTOR, Plan, spread
 from .protocol import Constraint, Running
 from .rules import number
 from .tokens import is_token, tokens_of
@@ -117,7 +117,7 @@ class _Decay(Running):
         beyond = live.t - self.start
         if beyond > 0:
             rows, tokens = self.ends.find_pairs(live, np.arange(live.source.size))
-            most = math.log(MOST)
+            most = math.log(MAX_FACTOR)
             grown = math.exp(min(max(beyond * self.growth, -most), most))
             plan.change(rows, tokens, factor=2 - grown, divisor=1 / grown)
 

@@ -13,7 +13,7 @@ from .plan import NO_LIMITS, Plan
 from .rows import Apart, Candidates, Limits, Lists, RowWork, Scores, Wanted
 
 # What the rows of scores are: logits; log-probabilities; logits that limits act on before they become such
-LOGITS, LOGS, MASKED = range(3)
+LOGITS, LOG_PROBABILITIES, MASKED = range(3)
 
 # Of how many lists of a row, and for how many rows at a time, a GPU needs memory for the work.
 _LISTS, _MOST_WORK = 128, 1 << 23

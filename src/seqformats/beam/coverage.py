@@ -11,7 +11,7 @@ from ..operations.reduce import reduce_sum
 from .hypotheses import Found, Trail
 from .paths import Paths, Step
 from .rows import Tree
-from .rules import COUNT, TOP, Rule, number
+from .rules import STOP_COUNT, STOP_TOP, Rule, number
 
 _SUMMED = ("float32", "float64")
 _HOW = "let every step return (scores, memory, attention), where attention is floats of shape (rows, positions)"
@@ -27,7 +27,7 @@ class Coverage:
 
     def waiting(self, rule: Rule) -> Rule:
         """The rule, which must not stop at the hypothesis with the best score where another may have the best cover."""
-        return rule._replace(stop=COUNT) if self.weight and rule.stop == TOP else rule
+        return rule._replace(stop=STOP_COUNT) if self.weight and rule.stop == STOP_TOP else rule
 
     def check(self, kept: Step | None) -> None:
         """TypeError, or StructureError, unless the first array that a step keeps can be attention."""

@@ -136,7 +136,7 @@ class WithoutReplacement(Drawing):
             no_draws = Draws(np.zeros(x.shape[0] + 1, np.int64), _NO_DRAWS, _NO_DRAWS, _NO_DRAWS)
             before, drawn_from = self._running, self._room.draw(query, no_draws, self._warp).warped
         noisy = self._perturb(library, drawn_from, before, live.rows.keys)
-        found = best(query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS))
+        found = best(query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOG_PROBABILITIES))
         live.check(found.counts)
         used = candidates.find_used(found)
         ids = found.ids[used]

@@ -13,9 +13,9 @@ from ..errors import BEYOND, COUNTS, RANGE, SHAPE
 from ..formats.structure import integers
 from .rows import Limits
 
-MOST = 1e30
+MAX_FACTOR = 1e30
 """The largest factor of a log-probability."""
-FREE = {"factor": 0.0, "divisor": MOST}
+FREE = {"factor": 0.0, "divisor": MAX_FACTOR}
 """How a log-probability becomes nothing, but for -inf, which stays what it is."""
 
 
@@ -246,8 +246,8 @@ class Plan:
             with np.errstate(over="ignore", under="ignore"):
                 product, quotient = (np.multiply.reduceat(part, first) for part in (factors, divisors))
             self.addends = np.add.reduceat(addends, first)
-            self.factors = np.clip(product, np.float32(-MOST), np.float32(MOST))  # not infinite
-            self.divisors = np.clip(quotient, np.float32(1 / MOST), np.float32(MOST))  # nor 0
+            self.factors = np.clip(product, np.float32(-MAX_FACTOR), np.float32(MAX_FACTOR))  # not infinite
+            self.divisors = np.clip(quotient, np.float32(1 / MAX_FACTOR), np.float32(MAX_FACTOR))  # nor 0
             self.edited = places[first] % self.width
             self.edited_at = np.searchsorted(places[first], np.arange(self.rows + 1) * self.width).astype(np.int64)
         return self

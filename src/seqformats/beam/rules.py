@@ -14,9 +14,9 @@ from ..converters.layouts import check_at_least
 from ..errors import CHOICE, KIND, RANGE, TOGETHER, quote
 from ..formats.structure import flag
 
-BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
-PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
-OPEN, FULL, NEVER, COUNT, TOP, BOUND, EMPTY = range(7)  # see Rule.stop
+POOL_BEST, POOL_FIRST, POOL_BEAM, POOL_ALL = range(4)  # see Rule.pool
+NORM_NONE, NORM_LENGTH, NORM_GNMT = range(3)  # see Rule.norm
+STOP_OPEN, STOP_FULL, STOP_NEVER, STOP_COUNT, STOP_TOP, STOP_BOUND, STOP_EMPTY = range(7)  # see Rule.stop
 
 
 class Rule(NamedTuple):
@@ -34,43 +34,52 @@ class Rule(NamedTuple):
     at_limit: bool
     """Is a hypothesis of the greatest length finished without an end?"""
     pool: int
-    """Which finished ones are kept: the k BEST; the FIRST k; those that stay in the BEAM beside the live; ALL."""
+    """Which finished ones are kept: the k best; the first k; those that stay in the beam beside the live; all."""
     norm: int
-    """What a score is divided by: nothing (PLAIN), ``LENGTH ** penalty``, ``((5 + length) / 6) ** penalty`` (GNMT)."""
+    """What a score is divided by: nothing (`NORM_NONE`), ``length ** penalty`` (`NORM_LENGTH`), or
+    ``((5 + length) / 6) ** penalty`` (`NORM_GNMT`)."""
     shrinks: bool = False
     """Does every finished hypothesis take a place of the beam, and a candidate, away?"""
-    stop: int = EMPTY
+    stop: int = STOP_EMPTY
     """When a source is done, beside having no live hypothesis: when no live one, as long as it is, can be among the
-    finished any more (OPEN); or as soon as those are k (FULL); when none can at its best length (NEVER); when k have
-    finished (COUNT); the same, or without a length penalty when the best one has (TOP); when none can at the greatest
-    length (BOUND); only then (EMPTY)."""
+    finished any more (`STOP_OPEN`); or as soon as those are k (`STOP_FULL`); when none can at its best length
+    (`STOP_NEVER`); when k have finished (`STOP_COUNT`); the same, or without a length penalty when the best one has
+    (`STOP_TOP`); when none can at the greatest length (`STOP_BOUND`); only then (`STOP_EMPTY`)."""
     forced_end: bool = False
     """Must the last token be an end?"""
     masks_first: bool = False
     """Do limits act on the scores before they become log-probabilities, so that these still add up to one?"""
     patience: float = 1.0
-    """With how many finished hypotheses a source is done, in beam sizes, where they are counted (COUNT, TOP)."""
+    """With how many finished hypotheses a source is done, in beam sizes, for `STOP_COUNT` and `STOP_TOP`."""
     greedy: bool = False
     """Does a hypothesis go on with its best token, by the scores as they are, whatever its own is?"""
 
 
 RULES = {
     # transformers: GenerationMixin._beam_search
-    "hf": Rule(2, True, first_only=True, at_limit=True, pool=BEST, norm=LENGTH, stop=OPEN),
+    "hf": Rule(2, True, first_only=True, at_limit=True, pool=POOL_BEST, norm=NORM_LENGTH, stop=STOP_OPEN),
     # CTranslate2: BeamSearch
-    "ct2": Rule(2, False, first_only=True, at_limit=True, pool=ALL, norm=LENGTH, stop=TOP, masks_first=True),
+    "ct2": Rule(
+        2, False, first_only=True, at_limit=True, pool=POOL_ALL, norm=NORM_LENGTH, stop=STOP_TOP, masks_first=True
+    ),
     # fairseq: SequenceGenerator
-    "fairseq": Rule(2, False, first_only=True, at_limit=False, pool=FIRST, norm=LENGTH, stop=COUNT, forced_end=True),
+    "fairseq": Rule(
+        2, False, first_only=True, at_limit=False, pool=POOL_FIRST, norm=NORM_LENGTH, stop=STOP_COUNT, forced_end=True
+    ),
     # Marian: BeamSearch
-    "marian": Rule(1, False, first_only=False, at_limit=True, pool=ALL, norm=LENGTH, shrinks=True, stop=COUNT),
+    "marian": Rule(
+        1, False, first_only=False, at_limit=True, pool=POOL_ALL, norm=NORM_LENGTH, shrinks=True, stop=STOP_COUNT
+    ),
     # Wu et al. 2016, as tensor2tensor and T5X have it
-    "gnmt": Rule(2, False, first_only=False, at_limit=False, pool=BEST, norm=GNMT, stop=BOUND),
+    "gnmt": Rule(2, False, first_only=False, at_limit=False, pool=POOL_BEST, norm=NORM_GNMT, stop=STOP_BOUND),
     # PaddlePaddle: the operators beam_search and beam_search_decode
-    "paddle": Rule(1, False, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN),
+    "paddle": Rule(1, False, first_only=False, at_limit=True, pool=POOL_BEAM, norm=NORM_NONE),
     # transformers: generate(num_beams=1), which is no beam search
-    "greedy": Rule(1, False, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN, masks_first=True, greedy=True),
+    "greedy": Rule(
+        1, False, first_only=False, at_limit=True, pool=POOL_BEAM, norm=NORM_NONE, masks_first=True, greedy=True
+    ),
 }
-_EARLY = {False: OPEN, True: FULL, "never": NEVER}
+_EARLY = {False: STOP_OPEN, True: STOP_FULL, "never": STOP_NEVER}
 
 
 def rule_of(name: object, early_stopping: object, patience: object) -> Rule:

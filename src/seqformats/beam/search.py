@@ -13,7 +13,7 @@ from .coverage import Coverage
 from .hypotheses import Found, Live, Nodes, Trail
 from .paths import Paths
 from .rows import Apart, Beams, Candidates, Finished, Lists, NewRows, Rows, Scores, Terms, Tree, Wanted
-from .rules import BEAM, Prune, Rule
+from .rules import POOL_BEAM, Prune, Rule
 from .sources import Sources
 
 _NONE = np.empty(0, np.int64)
@@ -26,7 +26,7 @@ class Search:
     def __init__(self, sources: Sources, rule: Rule, prune: Prune, groups: int, n_best: int, *, apart: bool) -> None:
         """`apart`: are ends apart from other candidates, under a rule that keeps k of these?"""
         self._rule, self._apart = rule, rule.spares and apart
-        self._groups, self._n_best, self._by_node = groups, n_best, rule.pool == BEAM
+        self._groups, self._n_best, self._by_node = groups, n_best, rule.pool == POOL_BEAM
         self._terms = Terms(
             first_only=int(rule.first_only),
             at_limit=int(rule.at_limit),

@@ -21,7 +21,7 @@ from .plan import Plan
 from .protocol import Constraint, Running
 from .result import BeamState
 from .rows import Candidates
-from .rules import BEAM, RULES, Prune
+from .rules import POOL_BEAM, RULES, Prune
 from .search import Search
 from .sources import Sources
 from .step import no_gradient_error
@@ -128,7 +128,7 @@ class Selection:
                 f"{other} does not go with a Sample, of which each hypothesis draws one candidate; give it "
                 "replacement=False, or change what may be drawn with on_scores"
             )
-        if lexical and self.rule.pool == BEAM:
+        if lexical and self.rule.pool == POOL_BEAM:
             raise TOGETHER('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
     def _lists_apart(self, sources: Sources) -> bool:
@@ -177,7 +177,7 @@ class Selection:
             x = candidates.log_probabilities(library, x, plan if first else None)
             for hook in self.hooks.on_scores:
                 x = self._changed_scores(hook(x, state), library, x, live)
-            form = candidates.LOGS
+            form = candidates.LOG_PROBABILITIES
             if plan is not None and first:
                 plan = plan.bans()
         wanted, longest, largest = search.wanted, search.longest, search.largest

@@ -24,7 +24,7 @@ from ..launch.kernel import planning
 from ..lazy_import import import_now
 from ..memory_checks import check_finite
 from ..registry import direct, entrances, let_in
-from .layouts import MOVES, is_already
+from .layouts import MOVERS, is_already
 from .library import bring
 
 if TYPE_CHECKING:
@@ -185,10 +185,10 @@ def convert(x: Given, To: type, *, copy: bool = False, **options: Any) -> Any:
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
         if entry is not None:
-            if planning and entry.function in MOVES and x._can_plan and (y := follow(x, (To, (), 0))) is not None:
+            if planning and entry.function in MOVERS and x._can_plan and (y := follow(x, (To, (), 0))) is not None:
                 return To._freeze(y, x._structure)  # type: ignore[attr-defined]
             if entry.everywhere and not (with_autograd and wants_grad(x)):
-                if entry.function not in MOVES:
+                if entry.function not in MOVERS:
                     return entry.function(x)
                 let_in(kind, To)
                 return lay_out(x, To)
@@ -262,7 +262,7 @@ def quickly(x: object, To: type) -> Any:
 def _laid_out(x: Sequence[Any], To: type) -> Any:
     """Convert a sequence of arrays outside of any graph, without a fast path; None where it needs another way."""
     entry = direct((List, To))
-    source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
+    source = None if entry is None or entry.function not in MOVERS else read_list(tuple(x))
     if source is None:
         return None
     let_in(type(x), To)
@@ -376,7 +376,7 @@ def _copied_lists(x: Sequence[Any]) -> Any:
 
 def conversion_vjp(step: registry.Conversion, x: object, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
-    y = quickly(x, step.target) if step.function in MOVES and not options else None
+    y = quickly(x, step.target) if step.function in MOVERS and not options else None
     if y is None:
         y = step.function(x, **options)
     if (pullback := step.pullback) is not None:

@@ -8,7 +8,7 @@ from ..formats import rows
 from ..formats.bare import is_list, read_column
 from ..formats.pairs import is_encoding
 from ..launch.kernel import check_device
-from .layouts import MOVES, steps_to_list
+from .layouts import MOVERS, steps_to_list
 
 
 def explain(From: object, To: object, device: str = "cpu") -> str:
@@ -75,7 +75,7 @@ def _kind_of(given: object) -> type:
 
 def _kernel_of(step: registry.Conversion, device: str) -> str:
     """The kernel of a step that is this library's own; DeviceError where the device has no kernels."""
-    if step.function not in (*MOVES, steps_to_list):
+    if step.function not in (*MOVERS, steps_to_list):
         return ""
     check_device(device)
     source, target = step.source._by_steps, step.target._by_steps  # type: ignore[attr-defined]
@@ -87,4 +87,4 @@ def _kernel_of(step: registry.Conversion, device: str) -> str:
         words, blocks = rows.steps_to_words.name, rows.steps_to_blocks.name
     if device != "cpu":
         return f" by {blocks}"
-    return f" by {words} (rows of {', '.join(map(str, rows.WORDS))} bytes) or {blocks}"
+    return f" by {words} (rows of {', '.join(map(str, rows.WORD_SIZES))} bytes) or {blocks}"

@@ -13,7 +13,7 @@ from ..errors import CHOICE, EXACT, KIND, RANGE, ROOM, quote
 from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
 from ..formats.lod import level_index
 from ..formats.rows import Source, cut, lay_out
-from ..formats.structure import MOST, Structure, flag, whole
+from ..formats.structure import MAX_INT64, Structure, flag, whole
 
 
 def check_at_least(value: object, name: str, least: int) -> int:
@@ -21,7 +21,7 @@ def check_at_least(value: object, name: str, least: int) -> int:
     number = whole(value, name)
     if number < least:
         raise RANGE(f"{name} must be at least {least}, not {quote(number)}")
-    if number > MOST:
+    if number > MAX_INT64:
         raise EXACT(f"{name} must fit int64, but is {quote(number)}")
     return number
 
@@ -171,7 +171,7 @@ _TO: dict[type[Encoding], tuple[Callable[..., Any], tuple[str, ...]]] = {
     kind: (function, registry.options_of(function))
     for kind, function in ((Ragged, to_ragged), (Masked, to_masked), (Padded, to_padded), (Packed, to_packed))
 }
-MOVES: set[Callable[..., Any]] = {function for function, _ in _TO.values()}
+MOVERS: set[Callable[..., Any]] = {function for function, _ in _TO.values()}
 """What reads a `Source` as well as an encoding."""
 
 
@@ -199,7 +199,7 @@ def _mover(kind: type[Encoding]) -> tuple[Callable[..., Any], tuple[str, ...]]:
         form = [options.get(name, part) for name, part in zip(kind._form_options, own, strict=True)]
         return lay_out(x, kind, tuple(form), fill)
 
-    MOVES.add(to_kind)
+    MOVERS.add(to_kind)
     _TO[kind] = to_kind, (*kind._form_options, *(("fill",) if kind._gapped else ()))
     return _TO[kind]
 

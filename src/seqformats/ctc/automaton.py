@@ -14,7 +14,7 @@ link_ngrams = kernel("link_ngrams")
 
 NO_WORD = -100.0
 """Log10 of the probability of an unknown word in a model that has none, as in KenLM."""
-KINDS = dict(
+FILE_DTYPES = dict(
     zip((*NGramStates._fields, "text", "ends"), ["<i4", "<i4", "<f4", "<i4", "<f4", "<i4", "|u1", "<i8"], strict=True)
 )
 """The dtypes of the arrays of a file."""

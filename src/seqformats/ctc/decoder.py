@@ -23,7 +23,7 @@ from .rows import Speech, TextTerms
 from .speech import NO_MODEL, finite, strings, with_hot_words, with_labels
 from .texts import Found, TextSearch
 
-LEAST = 1e-15
+_MIN_PROBABILITY = 1e-15
 """The minimum probability of a token, as in pyctcdecode."""
 
 
@@ -262,12 +262,12 @@ class BeamSearchDecoderCTC:
             t = int((~(x < np.inf)).any(1).argmax())
             raise NAN(f"frame {t} of logits {number} holds NaN or +inf")
         if math.isclose(x.sum(axis=1).mean(), 1):
-            logs: Array = np.log(np.clip(x, LEAST, 1)).astype(np.float64)
+            logs: Array = np.log(np.clip(x, _MIN_PROBABILITY, 1)).astype(np.float64)
             return logs
         x = x - np.maximum(x.max(axis=1, keepdims=True), np.finfo(x.dtype).min)
         with np.errstate(divide="ignore"):
             x = x - np.log(np.exp(x).sum(axis=1, keepdims=True))
-        clipped: Array = np.clip(x, math.log(LEAST), 0).astype(np.float64)
+        clipped: Array = np.clip(x, math.log(_MIN_PROBABILITY), 0).astype(np.float64)
         return clipped
 
     def _terms(self, options: _Options) -> TextTerms:

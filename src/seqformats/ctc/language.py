@@ -15,8 +15,8 @@ from .ngrams import NGrams
 from .rows import Speech
 from .speech import speech_of, strings, with_words
 
-ATTRIBUTES, UNIGRAMS, OWN = "attrs.json", "unigrams.txt", "model.ngrams"
-NUMBERS = ("alpha", "beta", "unk_score_offset", "score_boundary")
+_ATTRIBUTES_FILE, _UNIGRAMS_FILE, _NGRAMS_FILE = "attrs.json", "unigrams.txt", "model.ngrams"
+_PARAMETERS = ("alpha", "beta", "unk_score_offset", "score_boundary")
 
 
 class LanguageModel:
@@ -62,32 +62,33 @@ class LanguageModel:
 
     def save_to_dir(self, folder: Path) -> None:
         """Write the parameters, the known words, and a copy of the file of the model, or one of its own."""
-        facts = {name: getattr(self, name) for name in NUMBERS}
-        (folder / ATTRIBUTES).write_text(json.dumps(facts), encoding="utf-8")
-        (folder / UNIGRAMS).write_text("".join(f"{word}\n" for word in sorted(self.unigrams)), encoding="utf-8")
+        facts = {name: getattr(self, name) for name in _PARAMETERS}
+        (folder / _ATTRIBUTES_FILE).write_text(json.dumps(facts), encoding="utf-8")
+        (folder / _UNIGRAMS_FILE).write_text("".join(f"{word}\n" for word in sorted(self.unigrams)), encoding="utf-8")
         if self._path is not None and self._path.is_file():
             if (folder / self._path.name).resolve() != self._path.resolve():
                 shutil.copy(self._path, folder / self._path.name)
         else:
-            self.ngrams.write(folder / OWN)
+            self.ngrams.write(folder / _NGRAMS_FILE)
 
     @classmethod
     def load_from_dir(cls, folder: Path, unigram_encoding: str | None = None) -> LanguageModel:
         """Read what `save_to_dir` has written, here or in pyctcdecode."""
         files = sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "__")))
-        models = [name for name in files if name not in (ATTRIBUTES, UNIGRAMS)]
+        models = [name for name in files if name not in (_ATTRIBUTES_FILE, _UNIGRAMS_FILE)]
         if len(files) != 3 or len(models) != 1:
             raise BROKEN(
-                f"{folder} must hold {ATTRIBUTES}, {UNIGRAMS} and the file of a model, but holds {quote(files)}"
+                f"{folder} must hold {_ATTRIBUTES_FILE}, {_UNIGRAMS_FILE} and the file of a model, "
+                f"but holds {quote(files)}"
             )
         try:
-            facts = json.loads((folder / ATTRIBUTES).read_text(encoding="utf-8"))
-            numbers = {name: facts[name] for name in NUMBERS}
+            facts = json.loads((folder / _ATTRIBUTES_FILE).read_text(encoding="utf-8"))
+            numbers = {name: facts[name] for name in _PARAMETERS}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise BROKEN(f"{folder / ATTRIBUTES} holds no parameters: {type(error).__name__}: {error}") from None
+            raise BROKEN(f"{folder / _ATTRIBUTES_FILE} holds no parameters: {type(error).__name__}: {error}") from None
         try:
-            listed = (folder / UNIGRAMS).read_text(encoding=unigram_encoding or "utf-8").split("\n")
+            listed = (folder / _UNIGRAMS_FILE).read_text(encoding=unigram_encoding or "utf-8").split("\n")
         except UnicodeError as error:
-            raise BROKEN(f"{folder / UNIGRAMS} cannot be read: {error}; give its unigram_encoding") from None
+            raise BROKEN(f"{folder / _UNIGRAMS_FILE} cannot be read: {error}; give its unigram_encoding") from None
         path = folder / models[0]
         return cls(NGrams.read(path), [word for word in listed if word], path=path, **numbers)

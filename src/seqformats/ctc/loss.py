@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, freeze
+from ..arrays import NO_INTS, NUMPY, Array, freeze
 from ..converters.convert import restore
 from ..errors import NO_GRADIENT
 from ..formats import Encoding, Ragged
@@ -27,9 +27,8 @@ from .rows import LossGoals, LossOut, LossRoom
 plan_losses, ctc_losses, scale_rows = kernel("plan_losses"), kernel("ctc_losses"), kernel("scale_rows")
 
 _REDUCTIONS = ("none", "sum", "mean")
-FEW = 1 << 18
+MIN_CELLS_FOR_THREADS = 1 << 18
 """Places times frames, below which there is no work for several threads: about two milliseconds."""
-_NOTHING: Array = freeze(np.empty(0, np.int64))
 
 
 def ctc_loss(
@@ -171,7 +170,7 @@ class Loss(NamedTuple):
         goals = LossGoals(
             np.empty(labels.tokens.size + 8, np.int64),
             np.empty(labels.tokens.size, np.int64),
-            _NOTHING if here else _order(labels),
+            NO_INTS if here else _order(labels),
             labels.cum,
             labels.first,
             np.empty(labels.cum.size - 1),
@@ -183,7 +182,7 @@ class Loss(NamedTuple):
             int(zero),
             1,
         )
-        few = FEW if here else -1
+        few = MIN_CELLS_FOR_THREADS if here else -1
         wrong, *plan, each_one = plan_losses.run(
             labels.tokens, goals, frames.at._layout(), int(reduction == "mean"), few, frames.width
         )

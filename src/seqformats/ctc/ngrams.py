@@ -20,14 +20,14 @@ from ..errors import BROKEN, KIND, quote
 from ..formats import Ragged
 from ..launch.kernel import kernel
 from .arpa import read_arpa
-from .automaton import KINDS, build, check_states
+from .automaton import FILE_DTYPES, build, check_states
 from .rows import NGramStates
 
 score_ngrams = kernel("score_ngrams")
 
 LN10 = 2.302585092994046
 MAGIC = b"seqformats n-grams 1\n"
-ALIGNED = 64
+_ALIGNMENT = 64
 """The arrays of a file begin at multiples of so many bytes, in which their places are counted."""
 HEAD = 64
 """The place of the first array."""
@@ -140,12 +140,12 @@ class NGrams:
         """
         model = self._model
         given = {**model.states._asdict(), "text": model.text, "ends": model.ends}
-        arrays = {name: np.ascontiguousarray(x, KINDS[name]) for name, x in given.items()}
+        arrays = {name: np.ascontiguousarray(x, FILE_DTYPES[name]) for name, x in given.items()}
         table: dict[str, list[Any]] = {}
         place = HEAD
         for name, x in arrays.items():
-            table[name] = [KINDS[name], x.size, place]
-            place += -(-x.nbytes // ALIGNED)
+            table[name] = [FILE_DTYPES[name], x.size, place]
+            place += -(-x.nbytes // _ALIGNMENT)
         facts: dict[str, Any] = {"order": model.order, "start": model.start, "end": model.end, "arrays": table}
         facts["sum"] = _checksum(facts, arrays.values())
         file = Path(os.fsdecode(os.fspath(path)))
@@ -153,9 +153,9 @@ class NGrams:
             try:
                 f.write(MAGIC + json.dumps(facts).encode() + b"\n")
                 for name, x in arrays.items():
-                    f.seek(table[name][2] * ALIGNED)
+                    f.seek(table[name][2] * _ALIGNMENT)
                     f.write(x.data)
-                f.truncate(place * ALIGNED)
+                f.truncate(place * _ALIGNMENT)
                 f.close()
                 Path(f.name).replace(file)
             except BaseException:
@@ -266,9 +266,9 @@ def _load(file: Path) -> Model:
         facts = json.loads(whole[len(MAGIC) : whole.find(b"\n", len(MAGIC))])
         order, start, end = (int(facts[name]) for name in ("order", "start", "end"))
         arrays = {}
-        for name, dtype in KINDS.items():
+        for name, dtype in FILE_DTYPES.items():
             kind, size, place = facts["arrays"][name]
-            arrays[name] = np.frombuffer(whole, {dtype: dtype}[kind], int(size), int(place) * ALIGNED)
+            arrays[name] = np.frombuffer(whole, {dtype: dtype}[kind], int(size), int(place) * _ALIGNMENT)
         is_whole = facts.pop("sum") == _checksum(facts, arrays.values())
         text, ends = arrays.pop("text"), arrays.pop("ends")
         states = NGramStates(**arrays)

@@ -10,18 +10,14 @@ import numpy as np
 from ..arrays import NUMPY, Array
 from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel
-from ..launch.threads import num_threads
+from ..launch.threads import MAX_GPU_UNITS, MAX_WORKSPACE_BYTES, num_threads
 from .frames import Frames
 from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Speech, Told
 
 ctc_prefixes, ctc_spoken = kernel("ctc_prefixes"), kernel("ctc_spoken")
 
-FEW = 1 << 20
+_MIN_COST_FOR_THREADS = 1 << 20
 """Nanoseconds, about, below which there is no work for several threads."""
-SCRATCH = 1 << 28
-"""Bytes that all units of work have to themselves, if more than one has."""
-UNITS = 1 << 14
-"""Of work on a GPU, a thread each."""
 
 
 class Prefixes(NamedTuple):
@@ -117,9 +113,9 @@ def _labels(frames: int, width: int) -> int:
 
 def _units(n: int, cost: float, each: int, frames: Frames) -> int:
     here = frames.on is NUMPY
-    if n < 2 or (here and cost < FEW):
+    if n < 2 or (here and cost < _MIN_COST_FOR_THREADS):
         return 1
-    return max(min(n, 4 * num_threads() if here else UNITS, SCRATCH // each), 1)
+    return max(min(n, 4 * num_threads() if here else MAX_GPU_UNITS, MAX_WORKSPACE_BYTES // each), 1)
 
 
 def _shares(costs: Array, units: int) -> Any:

@@ -11,7 +11,7 @@ from ..errors import TURN
 from . import alphabet, decoder
 from .language import LanguageModel
 
-CONSTANTS = {
+_DEFAULTS = {
     "DEFAULT_ALPHA": 0.5,
     "DEFAULT_BETA": 1.5,
     "DEFAULT_UNK_LOGP_OFFSET": -10.0,
@@ -64,7 +64,7 @@ def as_pyctcdecode() -> None:
         "kenlm": {},
         "pyctcdecode": {**decoding, "Alphabet": alphabet.Alphabet, **model},
         "pyctcdecode.alphabet": letters,
-        "pyctcdecode.constants": CONSTANTS,
+        "pyctcdecode.constants": _DEFAULTS,
         "pyctcdecode.decoder": decoding,
         "pyctcdecode.language_model": model,
     }

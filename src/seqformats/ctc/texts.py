@@ -12,7 +12,7 @@ from .rows import Parts, Spans, Speech, TextPool, TextRows, Texts, TextTerms
 
 ctc_texts = kernel("ctc_texts")
 
-ROOM = 1 << 12
+FIRST_ROOM = 1 << 12
 """Nodes, and candidates, for which there is room at first."""
 
 
@@ -40,8 +40,8 @@ class TextSearch:
         self._spans = Spans(_NONE, _NONE, _NONE)
         self._rows = TextRows(*_integers(6, 2 * beam), *np.empty((2, 2 * beam)))
         self._counts = np.zeros(8, np.int64)
-        self._pool = self._pool_of(ROOM)
-        self._grow(ROOM)
+        self._pool = self._pool_of(FIRST_ROOM)
+        self._grow(FIRST_ROOM)
 
     def search(self, y: Array, n_best: int) -> list[Found]:
         """The best texts of frames ``(frames, width)`` of float64, at most so many."""

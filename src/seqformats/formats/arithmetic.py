@@ -22,7 +22,7 @@ from .annotations import Operands, Shaped
 if TYPE_CHECKING:
     from .structure import Structure
 
-NUMBERS = frozenset((bool, int, float, complex))
+NUMBER_TYPES = frozenset((bool, int, float, complex))
 REFLECTED: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = {}
 """Functions of two operands in the other order, and those in the usual one."""
 
@@ -57,7 +57,7 @@ def map_two(operate: Callable[[Any, Any], Any], x: Arithmetic, other: Operand) -
         other._look()
         beside = other.data
         simple = simple and type(beside) is type(data) and (not x.keeps_levels or x._levels == other._levels)
-    elif kind not in NUMBERS:
+    elif kind not in NUMBER_TYPES:
         simple = False
     if not simple:
         return registry.service("arithmetic").elementwise(operate, (x, other))

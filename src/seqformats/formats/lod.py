@@ -18,7 +18,7 @@ from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, abridge, cut_range, no_state, open_kind, pick, with_axes
 from .ragged import ends_at, gather_rows
-from .structure import MOST, Structure, integers, whole, with_views
+from .structure import MAX_INT64, Structure, integers, whole, with_views
 
 
 class _Deep(Encoding[Data]):
@@ -420,7 +420,7 @@ def is_valid_lod(lod: object, rows: int) -> bool:
     False
     """
     try:
-        _checked_levels(lod, min(max(whole(rows, "rows"), -1), MOST))
+        _checked_levels(lod, min(max(whole(rows, "rows"), -1), MAX_INT64))
     except (StructureError, TypeError):
         return False
     return True

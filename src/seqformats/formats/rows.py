@@ -24,7 +24,7 @@ fill_mask = kernel("fill_mask")
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
-WORDS = (1, 2, 4, 8)
+WORD_SIZES = (1, 2, 4, 8)
 """Bytes of a row for which the host has kernels that move squares of words."""
 
 
@@ -175,7 +175,7 @@ def move(
     rows = structure.rows
     if not rows:
         return
-    words = row in WORDS and (library is NUMPY or library.kind(out) == "cpu")
+    words = row in WORD_SIZES and (library is NUMPY or library.kind(out) == "cpu")
     args: tuple[Any, ...] = (at, to)
     work = None
     if at.step == 1:

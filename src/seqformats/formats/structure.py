@@ -19,8 +19,8 @@ from ..memory_checks import NO_ROOM
 
 T = TypeVar("T")
 
-_INT64 = np.dtype(np.int64)
-MOST = 2**63 - 1
+INT64 = np.dtype(np.int64)
+MAX_INT64 = 2**63 - 1
 
 check_lengths = kernel("check_lengths")
 check_offsets = kernel("check_offsets")
@@ -39,13 +39,13 @@ def integers(values: object, what: str) -> Array:
     TypeError for floats, bools and anything that is no sequence; StructureError for numbers too large for int64 and for
     several axes.  An empty list is allowed.
     """
-    if type(values) is np.ndarray and values.dtype is _INT64:
+    if type(values) is np.ndarray and values.dtype is INT64:
         array = values.copy()
     elif is_array(values):
         array = to_host(values)
         if array.dtype.kind not in "iu" and array.size:
             raise WHOLE(f"{what} must be integers, not {array.dtype}")
-        if array.dtype.kind == "u" and array.size and array.max() > MOST:
+        if array.dtype.kind == "u" and array.size and array.max() > MAX_INT64:
             raise OVERFLOW(f"{what} must fit int64, but one of them is {array.max()}")
         array = array.astype(np.int64) if array.size else np.zeros(array.shape, np.int64)
     elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
@@ -183,8 +183,8 @@ class Structure:
     @classmethod
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
         """Make a structure of int64 lengths; check that none is negative, and that they add up to `rows` if given."""
-        offsets = np.empty(lengths.size + 1, _INT64)
-        limit = MOST if rows is None else rows
+        offsets = np.empty(lengths.size + 1, INT64)
+        limit = MAX_INT64 if rows is None else rows
         longest = check_lengths.run(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
@@ -207,7 +207,7 @@ class Structure:
         """Make a structure of int64 offsets; check that they begin with 0 and never fall."""
         if offsets.size == 0:
             raise LENGTHS(f"{what} must begin with 0; no sequence at all is [0]")
-        lengths = np.empty(offsets.size - 1, _INT64)
+        lengths = np.empty(offsets.size - 1, INT64)
         longest = check_offsets.run(offsets, lengths)
         if longest == -1:
             raise LENGTHS(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
@@ -281,13 +281,13 @@ class Structure:
         if name not in ("order", "columns"):
             raise AttributeError(f"a Structure has no {name}")
         if name == "columns":
-            columns = np.empty(self.n, _INT64)
+            columns = np.empty(self.n, INT64)
             columns[self.order.indices] = np.arange(self.n)
             self.columns = freeze(columns)
             return self.columns
         lengths, longest, n = self.lengths, self.longest, self.n
         try:
-            block = np.empty(2 * n + 2 * longest + 1, _INT64)
+            block = np.empty(2 * n + 2 * longest + 1, INT64)
         except NO_ROOM:
             raise MEMORY(f"a sequence of {longest} items has too many time steps for any memory") from None
         sort_lengths.run(lengths, longest, block)
@@ -341,7 +341,7 @@ class Pieces:
         size = size or self.ROWS
         there = structure.lengths > 0
         self.whole = Structure.of_lengths(-(-structure.lengths // size))
-        rows = np.full(self.whole.rows, size, _INT64)
+        rows = np.full(self.whole.rows, size, INT64)
         rows[self.whole.offsets[1:][there] - 1] = (structure.lengths[there] - 1) % size + 1
         self.each = Structure.of_lengths(rows)
         self._groups: Pieces | None = None

@@ -18,7 +18,7 @@ from ..converters.convert import (
     no_encoding,
     restore,
 )
-from ..converters.layouts import MOVES, is_already
+from ..converters.layouts import MOVERS, is_already
 from ..converters.like import convert_like, in_kind_of, like_columns
 from ..errors import KIND, SLOPE
 from ..formats import Encoding, List, LoD, Pairs
@@ -126,7 +126,7 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
                 break
             y, pullback = conversion_vjp(step, y, placed)
             pullbacks.append(pullback)
-            clean = step.pullback is not None or step.function not in MOVES
+            clean = step.pullback is not None or step.function not in MOVERS
     shape = without_data(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
     if wants_grad(x):  # the result belongs to the caller's graph

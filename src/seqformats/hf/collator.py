@@ -20,7 +20,7 @@ from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
 from .annotations import Torch
 from .columns import check_beside, columns_of, is_sequences, sequences, stack, whole_numbers
-from .encodings import KEYS, from_encodings
+from .encodings import ENCODING_KEYS, from_encodings
 
 _LABELS = ("labels", "label", "label_ids")
 _FILLS = {"attention_mask": 0, "position_ids": 0, "offset_mapping": 0, "special_tokens_mask": 1, "word_ids": -1}
@@ -394,14 +394,14 @@ class Collator:
         return int(import_now("numpy.random", None).SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-_FIELDS = {key: name for name, key in KEYS.items()}
+_FIELDS = {key: name for name, key in ENCODING_KEYS.items()}
 
 
 def _fields(features: Given) -> Any:
     """Encodings of tokenizers as columns; anything else as it is."""
     if not (isinstance(features, (list, tuple)) and features and hasattr(features[0], "overflowing")):
         return features
-    return {KEYS[name]: from_encodings(features, name) for name in ("ids", "type_ids", "attention_mask")}
+    return {ENCODING_KEYS[name]: from_encodings(features, name) for name in ("ids", "type_ids", "attention_mask")}
 
 
 def _word_begins(beside: dict[str, Ragged[Array]], ids: Ragged[Array], special: Array) -> Array:

@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..formats import Encoding, LoD, Ragged
 from ..formats.annotations import Given
-from ..formats.structure import MOST
+from ..formats.structure import MAX_INT64
 
 T = TypeVar("T")
 
@@ -243,7 +243,7 @@ def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = No
         return x
     if data.dtype.kind not in "iub" and data.size:
         raise WHOLE(f"column {name!r} must hold integers, but has dtype {data.dtype}")
-    if data.dtype == np.uint64 and data.size and int(data.max()) > MOST:
+    if data.dtype == np.uint64 and data.size and int(data.max()) > MAX_INT64:
         raise OVERFLOW(f"column {name!r} must fit int64, but one of its numbers does not")
     return x._with_data(data.astype(np.int64))
 

@@ -16,7 +16,7 @@ from ..formats.annotations import Given
 from ..formats.structure import flag
 from .columns import sequences, whole_numbers
 
-KEYS = {
+ENCODING_KEYS = {
     "ids": "input_ids",
     "type_ids": "token_type_ids",
     "attention_mask": "attention_mask",
@@ -94,7 +94,7 @@ def from_encodings(
     >>> sf.hf.from_encodings(batch, special=False).to_nested()
     [[7, 8], [9]]
     """
-    one_of(field, "field", tuple(KEYS))
+    one_of(field, "field", tuple(ENCODING_KEYS))
     for name, value in (("words", words), ("chunks", chunks), ("special", special)):
         flag(value, name)
     source, documents = _source(encodings, chunks)
@@ -150,7 +150,7 @@ class _Columns:
         self.in_pairs = "sequence_ids" in columns
 
     def read(self, field: str) -> Ragged[Array] | None:
-        key = KEYS[field]
+        key = ENCODING_KEYS[field]
         if key not in self.columns:
             return None
         values = self.columns[key]
@@ -165,8 +165,8 @@ class _Columns:
         x = self.read(field)
         if x is None:
             raise TOGETHER(
-                f"there is no {KEYS[field]!r}, only {quote(sorted(map(str, self.columns)))}; a fast tokenizer gives "
-                "encodings, which have all fields"
+                f"there is no {ENCODING_KEYS[field]!r}, only {quote(sorted(map(str, self.columns)))}; "
+                "a fast tokenizer gives encodings, which have all fields"
             )
         return x
 

@@ -42,12 +42,12 @@ from .plans import run_planned as run_planned  # one of a launcher's functions
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
-WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
+WORD_DTYPES: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
 # Of the words of an array: how many there are, and which are its size and its address.
 _ARRAY, _SIZE, _ADDRESS = 7, 2, 4
 _FAR = 1 << 32
 """From so many items on an array of a call needs places of 64 bits."""
-_CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
+_CODES = {size: dtype.str[1:] for size, dtype in WORD_DTYPES.items()}
 
 _MOST_OF_NOTHING = 64
 _of_nothing: dict[int, tuple[tuple[Any, ...], list[str], list[int]]] = {}

@@ -22,7 +22,7 @@ _MOST_RUNS = 4 if SIMULATED else 65535
 # Numba warns of every grid with fewer blocks than this; blocks without work end at once.
 _LEAST_BLOCKS = 1 if SIMULATED else 128
 # Rows or places that a thread has on the way at a time: `move_four` and its like are written out for so many.
-FOUR = 4
+ROWS_PER_THREAD = 4
 # From so many threads on each may have four columns as one item: fewer leave too much of a GPU without work.  An H200
 # has room for twice as many.
 _FOURS_FROM = 0 if SIMULATED else 1 << 17
@@ -65,8 +65,8 @@ def _geometry(over: str, units: int, rows: int, size: int) -> tuple[Triple, Trip
 
 def fours_fill(over: str, work: Work, size: int) -> bool:
     """Tell whether there are threads enough where each has four columns of a unit, or of some rows."""
-    columns = (work.rows // FOUR if over == "lines" else work.units) * size
-    return columns >= FOUR * _FOURS_FROM
+    columns = (work.rows // ROWS_PER_THREAD if over == "lines" else work.units) * size
+    return columns >= ROWS_PER_THREAD * _FOURS_FROM
 
 
 def chunks_of(width: int) -> int:
@@ -100,10 +100,10 @@ def _side_by_side(row: int) -> int:
 
 
 def _lines(rows: int, row: int) -> tuple[Triple, Triple]:
-    """Lines of threads along x, each for `FOUR` rows; along the grid's y and z all words of a row."""
+    """Lines of threads along x, each for `ROWS_PER_THREAD` rows; along the grid's y and z all words of a row."""
     across = _side_by_side(row)
-    down = min(THREADS // across, _power(-(-rows // FOUR), THREADS))
-    return (-(-rows // (FOUR * down)), *_tiles(-(-row // across))), (across, down, 1)
+    down = min(THREADS // across, _power(-(-rows // ROWS_PER_THREAD), THREADS))
+    return (-(-rows // (ROWS_PER_THREAD * down)), *_tiles(-(-row // across))), (across, down, 1)
 
 
 def _tiles(count: int) -> tuple[int, int]:
@@ -113,9 +113,12 @@ def _tiles(count: int) -> tuple[int, int]:
 
 
 def _rooms(runs: int, room: int, row: int) -> tuple[Triple, Triple]:
-    """Lines of threads along x, each for `FOUR` places of a run along y, and runs along z; x has all words of a row."""
+    """Lines of threads along x, each for `ROWS_PER_THREAD` places of a run along y, and runs along z.
+
+    Along x are all words of a row.
+    """
     across = _side_by_side(row)
-    down = min(THREADS // across, _power(-(-room // FOUR), THREADS))
+    down = min(THREADS // across, _power(-(-room // ROWS_PER_THREAD), THREADS))
     deep = min(THREADS // (across * down), _power(runs, THREADS), 64)
-    grid = -(-row // across), min(-(-room // (FOUR * down)), _MOST_RUNS), min(-(-runs // deep), _MOST_RUNS)
+    grid = -(-row // across), min(-(-room // (ROWS_PER_THREAD * down)), _MOST_RUNS), min(-(-runs // deep), _MOST_RUNS)
     return grid, (across, down, deep)

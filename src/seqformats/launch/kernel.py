@@ -20,7 +20,7 @@ from ..errors import DEVICE, KERNEL, quote
 from ..layout import Layout
 from ..lazy_import import import_now, loading
 from ..native.code import Traits, by_numba, code_of, is_interpreted, spec_of, traits_of
-from ..native.loading import SMALL, check_memory
+from ..native.loading import MIN_BYTES_WITHOUT_GIL, check_memory
 from ..native.signature import Signature, signature_of
 from . import threads
 
@@ -284,7 +284,7 @@ class Kernel:
             else:
                 source = (NUMPY if type(src) is np.ndarray else library).address(src)
             if rows * size < spec.threads_from:
-                run = self.run if rows * size < SMALL else self.freely
+                run = self.run if rows * size < MIN_BYTES_WITHOUT_GIL else self.freely
                 run(source, own.target(out), *args, size, 0, units)
                 return
             code, data = self.freely, [source, own.target(out)]

@@ -14,9 +14,9 @@ from ..errors import DeviceError
 from .driver import Code, Driver
 
 _WORDS = 496
-SMALL = 8 * _WORDS
+BYTES_PER_WRITE = 8 * _WORDS
 """Bytes that one kernel writes; with their address they are just below 4 KB, all that a kernel may take."""
-MOST = 8 * SMALL
+MAX_BYTES_IN_GRAPH = 8 * BYTES_PER_WRITE
 """Bytes that are written at most into a graph, by eight kernels: the structure of some two thousand sequences."""
 _NAME = "write_words"
 _PTX = f"""
@@ -26,7 +26,7 @@ _PTX = f"""
 
 .visible .entry {_NAME}(
 	.param .u64 {_NAME}_param_0,
-	.param .align 8 .b8 {_NAME}_param_1[{SMALL}]
+	.param .align 8 .b8 {_NAME}_param_1[{BYTES_PER_WRITE}]
 )
 {{
 	.reg .b32 %r<2>;
@@ -57,11 +57,14 @@ def writer(driver: Driver, index: int) -> Code | None:
 
 
 def write(packed: Array, code: Code, library: Library, like: Array) -> Array:
-    """Memory beside `like` that has these bytes, a multiple of 8 and at most `MOST`, once its stream comes to it."""
+    """Memory beside `like` that has these bytes once its stream comes to it.
+
+    They are a multiple of 8, and at most `MAX_BYTES_IN_GRAPH`.
+    """
     stream = library.stream(like)
     buffer = library.empty((packed.size,), library.dtype("uint8"), like)
     address = library.address(buffer)
-    for begin in range(0, packed.size, SMALL):
-        part = packed[begin : begin + SMALL].tobytes()
+    for begin in range(0, packed.size, BYTES_PER_WRITE):
+        part = packed[begin : begin + BYTES_PER_WRITE].tobytes()
         code.start_with(len(part) >> 3, stream, address + begin, part)
     return buffer

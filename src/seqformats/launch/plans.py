@@ -27,7 +27,7 @@ from ..arrays.library import Array, Library, size_of, watch
 from ..memory_checks import NO_ROOM
 from .driver import DEFAULT_STREAMS, Code, room
 from .kernel import Note, Sequences, epoch, planning
-from .parameters import SMALL
+from .parameters import BYTES_PER_WRITE
 from .resident import WAITS, Place, Sent
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ class Recorder:
         first, kept = call.begin_of_table(), call.parts
         for buffer, packed, code in self._written:
             begin = self.library.address(buffer)
-            if begin <= first < begin + packed.size <= begin + SMALL:
+            if begin <= first < begin + packed.size <= begin + BYTES_PER_WRITE:
                 words = packed.view(np.int64).tolist()
                 places = [(k, *self._find(word)) for k, word in enumerate(words)]
                 places = [place for place in places if place[1] >= 0]

@@ -66,7 +66,7 @@ class Place:
 
     def bring(self, packed: Array, what: str) -> Array:
         """Bytes on the device, a multiple of 8 of them; DeviceError in a capture if they are many."""
-        most = parameters.MOST if self.captured else parameters.SMALL
+        most = parameters.MAX_BYTES_IN_GRAPH if self.captured else parameters.BYTES_PER_WRITE
         code = None
         if self.driver is not None and packed.size <= most:
             code = parameters.writer(self.driver, self.index)
@@ -86,8 +86,8 @@ class Place:
             f"{what}, of {packed.size} bytes, would go to {self.library.device(self.like)} in each replay of the graph "
             "that is captured here, from memory of the host which is another's by then; before the capture "
             "x.structure_to(device) brings the structure of a batch there, with order=True for Padded and Packed too, "
-            f"and the same call the item of a padding; up to {parameters.MOST >> 10} KB a graph takes along, where the "
-            "driver has a compiler; give larger numbers as arrays of the device"
+            f"and the same call the item of a padding; up to {parameters.MAX_BYTES_IN_GRAPH >> 10} KB a graph takes "
+            "along, where the driver has a compiler; give larger numbers as arrays of the device"
         )
 
     def send(self, packed: Array, what: str) -> Sent:

@@ -27,6 +27,11 @@ _inside = threading.local()
 # More threads than any machine has CPUs cost memory and gain nothing.
 _MOST = max(256, os.cpu_count() or 1)
 
+MAX_GPU_UNITS = 1 << 14
+"""Units of work on a GPU, a thread each, where each has memory of its own."""
+MAX_WORKSPACE_BYTES = 1 << 28
+"""Bytes that all units of work have to themselves, if more than one has."""
+
 
 class _Pool:
     """The threads of one process and the queue they wait on."""

@@ -9,13 +9,13 @@ from ..arrays import Array
 from ..arrow import from_arrow
 from ..arrow.columns import import_column, rows_or_sequences
 from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, import_extra
-from .rows import DICT, ONE, Rows, Wanted, objects
+from .rows import ROW_DICT, ROW_SEQUENCE, Rows, Wanted, objects
 
 T = TypeVar("T")
 Arrow: TypeAlias = Any  # pyarrow itself, which is imported where it is needed
 ArrowData: TypeAlias = Any  # of pyarrow: a table, a record batch, a column, or what is known of them
 
-ROWS = 1 << 14
+MAX_ROWS_AT_ONCE = 1 << 14
 """Number of rows that are read at a time, at most."""
 _TAKEN = 1 << 10
 """Number of rows of a table that are taken at a time where they are in another order."""
@@ -93,13 +93,15 @@ def _nulls(row: ArrowData, pa: Arrow) -> str:
 
 def rows_of_batch(batch: ArrowData, wanted: Wanted, start: int, origin: str) -> Rows:
     """A record batch."""
-    rows = Rows(DICT, {}, batch.num_rows, start, origin)
+    rows = Rows(ROW_DICT, {}, batch.num_rows, start, origin)
     for name in wanted.names(batch.schema.names, rows.where()):
         rows.columns[name] = column_of(batch.column(name), name, wanted, rows._replace(columns={}))
     return rows
 
 
-def in_parts(batch: ArrowData, wanted: Wanted, start: int, origin: str = "", size: int = ROWS) -> Iterator[Rows]:
+def in_parts(
+    batch: ArrowData, wanted: Wanted, start: int, origin: str = "", size: int = MAX_ROWS_AT_ONCE
+) -> Iterator[Rows]:
     """A record batch of any size, which is in memory, some rows at a time."""
     for at in range(0, batch.num_rows, size):
         yield rows_of_batch(batch.slice(at, size), wanted, start + at, origin)
@@ -132,9 +134,9 @@ def rows_of_table(given: ArrowData, wanted: Wanted, order: Array) -> Iterator[Ro
 
 def _column_in_parts(column: ArrowData, wanted: Wanted, start: int) -> Iterator[Rows]:
     """A column of any length, whose rows are sequences."""
-    for at in range(0, len(column), ROWS):
-        part = column.slice(at, ROWS)
-        rows = Rows(ONE, {}, len(part), start + at)
+    for at in range(0, len(column), MAX_ROWS_AT_ONCE):
+        part = column.slice(at, MAX_ROWS_AT_ONCE)
+        rows = Rows(ROW_SEQUENCE, {}, len(part), start + at)
         rows.columns[None] = column_of(part, None, wanted, rows._replace(columns={}))
         yield rows
 

@@ -10,7 +10,7 @@ from ..arrays import Array
 from ..converters.layouts import check_at_least
 from ..errors import LONG, RANGE
 from ..formats import Ragged
-from ..formats.structure import MOST
+from ..formats.structure import MAX_INT64
 from ..operations.annotations import Lengths
 from ..operations.balance import balance
 from ..operations.costs import Cost, costs_of
@@ -89,7 +89,7 @@ class BalancedSampler(BucketSampler):
         rank: int | None = None,
         world: int | None = None,
     ) -> None:
-        super().__init__(lengths, MOST, shuffle=shuffle, seed=seed, rank=rank, world=world)
+        super().__init__(lengths, MAX_INT64, shuffle=shuffle, seed=seed, rank=rank, world=world)
         self._size = check_at_least(batch_size, "batch_size", 1)
         limit = None if max_items is None else check_at_least(max_items, "max_items", 0)
         count = None if micro_batches is None else check_at_least(micro_batches, "micro_batches", 1)

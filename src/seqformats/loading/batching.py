@@ -18,7 +18,7 @@ from ..operations.costs import Cost, cost_limit
 from ..operations.library import to as brought
 from ..operations.options import key_of
 from .loader import UNEVEN, WORKERS, Batches, Target, share_of
-from .rows import ONE, Rows, Wanted
+from .rows import ROW_SEQUENCE, Rows, Wanted
 from .sources import Source, source_of
 from .windows import Plan
 
@@ -237,7 +237,7 @@ def _alone(pieces: Iterator[Rows]) -> Iterator[Rows]:
     """Take the only column out of records."""
     for rows in pieces:
         (column,) = rows.columns.values()
-        yield rows._replace(kind=ONE, columns={None: column})
+        yield rows._replace(kind=ROW_SEQUENCE, columns={None: column})
 
 
 def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import CHANGED, COLUMNS, import_extra
 from ..formats.annotations import Given
-from .arrow_rows import ROWS, ArrowData, in_parts, read_step, rows_of_batch
-from .parts import RUN, Part, Seed, Segment, mix, skip_rows
+from .arrow_rows import MAX_ROWS_AT_ONCE, ArrowData, in_parts, read_step, rows_of_batch
+from .parts import MAX_RUN_ROWS, Part, Seed, Segment, mix, skip_rows
 from .rows import Rows, Wanted
 
 _VALUES = 1 << 16
@@ -93,7 +93,9 @@ def rows_of_scan(given: Given, wanted: Wanted) -> Iterator[Rows]:
     """A `pyarrow.dataset.Dataset` of any files, filtered or not."""
     names = wanted.names(given.schema.names, "the source")
     batches = iter(
-        given.to_batches(columns=names, batch_size=ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
+        given.to_batches(
+            columns=names, batch_size=MAX_ROWS_AT_ONCE, batch_readahead=1, fragment_readahead=1, use_threads=False
+        )
     )
     start = 0
     while (batch := read_step(lambda: next(batches, None), "the source", start)) is not None:
@@ -142,7 +144,7 @@ class ParquetFile:
         with self._open() as file:
             metadata = file.metadata
             rows = tuple(metadata.row_group(number).num_rows for number in self._groups(metadata))
-            run = min(RUN, _rows_at_once(metadata, self.stored))
+            run = min(MAX_RUN_ROWS, _rows_at_once(metadata, self.stored))
         return Part(self.path, rows, run, lambda segments: self._segments(segments, rows, run))
 
     def read(self) -> Iterator[Rows]:
@@ -200,7 +202,7 @@ def _rows_at_once(metadata: ArrowData, names: list[Hashable]) -> int:
         group = metadata.row_group(number)
         columns = (group.column(k) for k in range(group.num_columns))
         values += sum(column.num_values for column in columns if column.path_in_schema.partition(".")[0] in names)
-    return int(min(ROWS, max(1, _VALUES * metadata.num_rows // max(values, 1))))
+    return int(min(MAX_ROWS_AT_ONCE, max(1, _VALUES * metadata.num_rows // max(values, 1))))
 
 
 class ArrowFile:
@@ -234,7 +236,7 @@ class ArrowFile:
         else:
             dataset = import_extra("pyarrow.dataset", "loaders")
             rows = read_step(lambda: dataset.dataset(self.path, format="ipc").count_rows(), self.path, 0)
-        return Part(self.path, (rows,), RUN, self._segments)
+        return Part(self.path, (rows,), MAX_RUN_ROWS, self._segments)
 
     def read(self) -> Iterator[Rows]:
         """Yield all its rows."""
@@ -247,5 +249,5 @@ class ArrowFile:
         for _, start, stop in segments:
             at = start
             for batch in _cut_batches(self._batches(), start, stop):
-                yield from in_parts(batch, self.wanted, at, f" of {self.path}", RUN)
+                yield from in_parts(batch, self.wanted, at, f" of {self.path}", MAX_RUN_ROWS)
                 at += batch.num_rows

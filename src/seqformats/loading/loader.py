@@ -20,7 +20,7 @@ from ..formats.annotations import Given
 from ..operations.costs import costs_of
 from ..operations.library import to as brought
 from .read_ahead import Ahead
-from .rows import ONE, TUPLE, Fit, Rows
+from .rows import ROW_SEQUENCE, ROW_TUPLE, Fit, Rows
 from .sources import Source
 from .windows import Deal, Mark, Plan, deal_batches, plan_batches
 
@@ -48,9 +48,9 @@ class Target(NamedTuple):
     def make_batch(self, rows: Rows) -> Any:
         """The columns of some rows as a batch."""
         made = {name: self._column(column, name) for name, column in rows.columns.items()}
-        if rows.kind == ONE:
+        if rows.kind == ROW_SEQUENCE:
             return made[None]
-        return tuple(made.values()) if rows.kind == TUPLE else made
+        return tuple(made.values()) if rows.kind == ROW_TUPLE else made
 
     def _column(self, column: Given, name: Hashable) -> Any:
         try:

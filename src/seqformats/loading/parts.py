@@ -17,7 +17,7 @@ from ..errors import CHANGED
 from .plan import random_bits, shuffle
 from .rows import Rows
 
-OPEN, RUN = 32, 256
+MAX_OPEN_PARTS, MAX_RUN_ROWS = 32, 256
 """Numbers of parts that are read at once, and of rows of one that follow one another, at most."""
 
 Seed = tuple[int, ...]
@@ -92,7 +92,7 @@ def mix(parts: Sequence[Part], seed: Seed, row: int) -> Iterator[Rows]:
 
 def _cut_evenly(order: Sequence[int]) -> Iterator[Sequence[int]]:
     """Cut an order into pieces of about the same size, each of which is read at once."""
-    count = -(-len(order) // OPEN)
+    count = -(-len(order) // MAX_OPEN_PARTS)
     for k in range(count):
         yield order[len(order) * k // count : len(order) * (k + 1) // count]
 
@@ -174,8 +174,8 @@ def mixed_streams(streams: Sequence[Callable[[], Iterator[Rows]]], seed: Seed) -
 def _cut(pieces: Iterator[Rows]) -> Iterator[Rows]:
     """Cut rows into runs."""
     for piece in pieces:
-        for start in range(0, piece.size, RUN):
-            yield piece.part(start, min(start + RUN, piece.size))
+        for start in range(0, piece.size, MAX_RUN_ROWS):
+            yield piece.part(start, min(start + MAX_RUN_ROWS, piece.size))
 
 
 def _mix(n: int, seed: Seed, turn: int, number: int) -> list[int]:

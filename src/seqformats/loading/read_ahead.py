@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-NAME = "seqformats-batches"
+THREAD_NAME = "seqformats-batches"
 _TICK = 1.0  # seconds after which one who waits looks whether there is anyone left to wait for
 _PATIENCE = 5.0  # seconds for a thread to end that may be waiting for its source
 _STOP = "stop"  # what `stop` puts where places are
@@ -40,7 +40,7 @@ class _Line(Generic[T]):
         self.stopped = False
         self.process = os.getpid()
         # weak, since `threading` keeps for ever what an interrupted `start` has been given
-        self.thread = threading.Thread(target=_work, args=(weakref.ref(self),), name=NAME, daemon=True)
+        self.thread = threading.Thread(target=_work, args=(weakref.ref(self),), name=THREAD_NAME, daemon=True)
         self.asker: Callable[[], object] = _nobody
 
     def stop(self) -> None:

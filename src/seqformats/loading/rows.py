@@ -16,7 +16,7 @@ from ..formats.pairs import take_rows
 from ..operations.batch import join_batches
 from ..operations.library import astype
 
-ONE, TUPLE, DICT = "one", "tuple", "dict"
+ROW_SEQUENCE, ROW_TUPLE, ROW_DICT = "one", "tuple", "dict"
 """What a row is: a sequence, or a record of columns with numbers, or with names."""
 
 
@@ -151,7 +151,7 @@ class Fit:
 
 
 def _kind_said(kind: str, names: Iterable[Hashable]) -> str:
-    return "sequences" if kind == ONE else f"records of {', '.join(map(repr, names))}"
+    return "sequences" if kind == ROW_SEQUENCE else f"records of {', '.join(map(repr, names))}"
 
 
 def alike(column: Given, like: Given) -> Any:

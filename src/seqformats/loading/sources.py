@@ -21,7 +21,7 @@ from .arrow_rows import column_of, rows_of_stream, rows_of_table
 from .files import Files, files_at, files_of, is_parquet, rows_of_scan
 from .parts import Seed, from_row, mixed_streams
 from .plan import shuffle
-from .rows import DICT, ONE, TUPLE, Rows, Wanted, flat, objects
+from .rows import ROW_DICT, ROW_SEQUENCE, ROW_TUPLE, Rows, Wanted, flat, objects
 
 _ROWS, _ITEMS = 1024, 1 << 18
 """How many rows of Python objects come together, at most, and about how many items."""
@@ -83,7 +83,7 @@ def source_of(given: Given, wanted: Wanted) -> Source:
     if isinstance(given, (str, os.PathLike)):
         return _path(os.fspath(given), wanted)
     if is_encoding(given) or _is_tensors(given):
-        return _encodings(ONE, {None: as_encoding(given)}, wanted)
+        return _encodings(ROW_SEQUENCE, {None: as_encoding(given)}, wanted)
     root = type(given).__module__.partition(".")[0]
     if root == "datasets" and hasattr(given, "with_format"):
         return _dataset(given, wanted)
@@ -209,7 +209,7 @@ def _mapping(given: Mapping[Any, Any], wanted: Wanted) -> Source:
     counts = {name: count(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         raise COLUMNS(f"the columns must have as many rows, but have {counts}")
-    return _encodings(DICT, columns, wanted)
+    return _encodings(ROW_DICT, columns, wanted)
 
 
 def _encodings(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Source:
@@ -240,14 +240,14 @@ def _whole_column(name: Hashable, given: Given, wanted: Wanted) -> Any:
     if is_encoding(given) or _is_tensors(given) or is_array(given):
         return as_encoding(given)
     if _speaks_arrow(given):
-        return column_of(given, name, wanted, Rows(DICT, {}, 0))
+        return column_of(given, name, wanted, Rows(ROW_DICT, {}, 0))
     if isinstance(given, (list, tuple)):
         return _column(list(given), f"column {name!r}, ", name in wanted.text)
     raise BATCH(f"column {name!r} must be an encoding, a list or an array, not {type(given).__name__}")
 
 
 def _in_memory(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Iterator[Rows]:
-    if kind == ONE and wanted.columns is not None:
+    if kind == ROW_SEQUENCE and wanted.columns is not None:
         raise COLUMNS(f"columns={wanted.columns!r}, but the source holds sequences alone, without names")
     own = {name: flat(column) if is_encoding(column) else column for name, column in columns.items()}
     n = count(next(iter(own.values()))) if own else 0
@@ -301,7 +301,7 @@ def _objects(given: Given, wanted: Wanted) -> Iterator[Rows]:
         if ended:
             return
         kind = found
-        if kind in (ONE, TUPLE, DICT):
+        if kind in (ROW_SEQUENCE, ROW_TUPLE, ROW_DICT):
             rows.append(one)
             items += _size(one, kind)
             continue
@@ -315,19 +315,19 @@ def _kind_of(one: Given) -> str:
     if is_encoding(one):
         return "encoding"
     if isinstance(one, Mapping):
-        return "record" if any(isinstance(value, Encoding) for value in one.values()) else DICT
+        return "record" if any(isinstance(value, Encoding) for value in one.values()) else ROW_DICT
     if isinstance(one, tuple):
         if any(isinstance(value, Encoding) for value in one):
             return "record"
-        return TUPLE if hasattr(one, "_fields") or any(has_items(value) for value in one) else ONE
-    return "arrow" if _speaks_arrow(one) else ONE
+        return ROW_TUPLE if hasattr(one, "_fields") or any(has_items(value) for value in one) else ROW_SEQUENCE
+    return "arrow" if _speaks_arrow(one) else ROW_SEQUENCE
 
 
 def _size(row: Given, kind: str) -> int:
     """About how many items a row has."""
-    if kind == ONE:
+    if kind == ROW_SEQUENCE:
         return _len(row) or 0
-    return sum(_len(value) or 0 for value in (row.values() if kind == DICT else row))
+    return sum(_len(value) or 0 for value in (row.values() if kind == ROW_DICT else row))
 
 
 def _several(one: Given, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
@@ -336,7 +336,7 @@ def _several(one: Given, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
         yield from rows_of_stream(one, wanted, at)
         return
     if kind == "encoding":
-        yield from (rows._replace(start=at) for rows in _in_memory(ONE, {None: one}, wanted))
+        yield from (rows._replace(start=at) for rows in _in_memory(ROW_SEQUENCE, {None: one}, wanted))
         return
     named = isinstance(one, Mapping)
     names = wanted.names(one if named else range(len(one)), f"the record after row {at - 1}")
@@ -344,19 +344,19 @@ def _several(one: Given, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
     counts = {name: count(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         raise COLUMNS(f"the columns after row {at - 1} must have as many rows, but have {counts}")
-    yield from (rows._replace(start=at) for rows in _in_memory(DICT if named else TUPLE, columns, wanted))
+    yield from (rows._replace(start=at) for rows in _in_memory(ROW_DICT if named else ROW_TUPLE, columns, wanted))
 
 
 def _gather(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
     """Rows of one kind, column by column."""
     made = Rows(kind, {}, len(rows), at)
-    if kind == ONE:
+    if kind == ROW_SEQUENCE:
         if wanted.columns is not None:
             raise COLUMNS(f"columns={wanted.columns!r}, but row {at} is a {type(rows[0]).__name__} without names")
         made.columns[None] = _sequences(rows, at, "")
         return made
     first = rows[0]
-    names = wanted.names(first if kind == DICT else range(len(first)), f"row {at}")
+    names = wanted.names(first if kind == ROW_DICT else range(len(first)), f"row {at}")
     for name in names:
         values = []
         for k, row in enumerate(rows):

@@ -15,8 +15,9 @@ from ..operations.costs import Cost, costs_of
 from .plan import shuffle
 from .rows import Fit, Rows, join, measure
 
-BATCHES, FEW, MANY = 100, 4, 1 << 16
-"""About how many batches a window has where nothing else is said, and without an order; how many rows at most."""
+_WINDOW_BATCHES, _BATCHES_IN_ORDER, _MAX_WINDOW_ROWS = 100, 4, 1 << 16
+"""About how many batches a window has where nothing else is said, and where rows stay in their order; how many rows it
+has at most."""
 SECTION = 400
 """After about how many batches of a shuffled source no rows are held back, so that reading can begin there."""
 
@@ -24,8 +25,8 @@ SECTION = 400
 class Plan(NamedTuple):
     """Options by which batches are made.
 
-    ``window``: how many rows are bucketed together, None: as many as make `BATCHES` batches, 0: they stay in their
-    order; ``step`` and ``width``: the width of a padded batch is a multiple of the one, and at least the other;
+    ``window``: how many rows are bucketed together, None: those of `_WINDOW_BATCHES` batches, 0: they stay in
+    their order; ``step`` and ``width``: the width of a padded batch is a multiple of the one, and at least the other;
     ``seed``: the seed of the random order; ``shuffle``: whether rows come in a random order, not only the batches of a
     window.
     """
@@ -187,8 +188,8 @@ class _Room:
     """Limits of a window."""
 
     def __init__(self, plan: Plan, scale: int) -> None:
-        batches = (FEW if plan.window == 0 else BATCHES) * scale
-        self.rows = plan.window or min(MANY * scale, batches * (plan.most or MANY))
+        batches = (_BATCHES_IN_ORDER if plan.window == 0 else _WINDOW_BATCHES) * scale
+        self.rows = plan.window or min(_MAX_WINDOW_ROWS * scale, batches * (plan.most or _MAX_WINDOW_ROWS))
         self.items = None if plan.window else batches * plan.limit
         self.left = True
 

@@ -20,7 +20,7 @@ from ..errors import KERNEL, DeviceError
 from ..lazy_import import import_now
 from . import cpu, store
 from .digest import digest
-from .loading import ALWAYS, SMALL, check_memory, load
+from .loading import ALWAYS, MIN_BYTES_WITHOUT_GIL, check_memory, load
 from .signature import Signature, kinds_of, symbol_of, text_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
-FORMAT = 4
+_CODE_FORMAT = 4
 """Of what a file holds, changed when it is to be read otherwise."""
 
 
@@ -59,7 +59,7 @@ def code_of(name: str, signature: Signature) -> Code | None:
         if there is None:
             return None
         (by_words,), facts, origin = there
-        limits = SMALL, ALWAYS
+        limits = MIN_BYTES_WITHOUT_GIL, ALWAYS
         run, freely = [core.Entry(by_words, kinds_of(signature), facts["gives"], limit) for limit in limits]
         found = loaded.setdefault(text, Code(run, freely, by_words, origin))
     return found
@@ -277,7 +277,7 @@ def facts_of(spec: Any) -> dict[str, Any]:
 
 def key_of(name: str, text: str) -> str:
     """Return the digest of all that code depends on, in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"), compiler("llvmlite"))
+    parts = (str(_CODE_FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"), compiler("llvmlite"))
     return digest("\0".join(parts).encode()).hex()
 
 

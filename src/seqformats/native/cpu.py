@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-LEVELS = {
+CPU_LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
 }
@@ -51,20 +51,20 @@ def _read_features() -> Callable[[str], bool]:
 def levels_of(machine: str) -> tuple[str, ...]:
     """For which levels of a kind of machine code is shipped, the best first."""
     if machine.lower() in ("x86_64", "amd64"):
-        return tuple(LEVELS)
+        return tuple(CPU_LEVELS)
     return ("aarch64",) if machine.lower() in ("aarch64", "arm64") else ()
 
 
 @functools.cache
 def level() -> str:
-    """The best level of `LEVELS` that this CPU has; "" for a CPU or a 32-bit Python for which no code is shipped."""
+    """Best of the `CPU_LEVELS` that this CPU has; "" for a CPU or a 32-bit Python for which no code is shipped."""
     names = levels_of(platform.machine())
     if names and not names[0].startswith("x86"):
         return names[0]
     if not names or sys.maxsize < 1 << 32:
         return ""
     known = _read_features()
-    missing = [not all(known(feature) for feature in LEVELS[name]) for name in names]
+    missing = [not all(known(feature) for feature in CPU_LEVELS[name]) for name in names]
     below = [any(missing[k:]) for k in range(len(names))]
     return next((name for name, lacks in zip(names, below, strict=True) if not lacks), "")
 
@@ -72,10 +72,12 @@ def level() -> str:
 def numba_options(level: str) -> dict[str, str]:
     """The environment in which Numba compiles for a level; kernels ask it for features by name."""
     features = ["neon"]
-    if level in LEVELS:
-        features = [feature for name in tuple(LEVELS)[tuple(LEVELS).index(level) :] for feature in LEVELS[name]]
+    if level in CPU_LEVELS:
+        features = [
+            feature for name in tuple(CPU_LEVELS)[tuple(CPU_LEVELS).index(level) :] for feature in CPU_LEVELS[name]
+        ]
     return {
-        "NUMBA_CPU_NAME": level if level in LEVELS else "generic",
+        "NUMBA_CPU_NAME": level if level in CPU_LEVELS else "generic",
         "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in sorted(features)),
         "NUMBA_DISABLE_INTEL_SVML": "1",
     }

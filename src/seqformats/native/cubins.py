@@ -25,12 +25,12 @@ from .digest import digest
 from .shipped_files import Images
 from .signature import Signature, text_of
 
-PACKAGES = ("seqformats_cuda13",)
+CUBIN_PACKAGES = ("seqformats_cuda13",)
 """Packages that ship code for GPUs, the one that is preferred first."""
 SHIPPED_FOR = ((7, 5), (8, 0), (9, 0), (10, 0), (12, 0))
 """The compute capabilities for which they have cubins, which later ones of a generation run too."""
 
-FORMAT = 1
+_CUBIN_FORMAT = 1
 """Of what a file holds, changed when it is to be read otherwise."""
 _CAPABILITIES = ((7, 5), (8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))
 
@@ -147,7 +147,7 @@ def text_for(name: str, signature: Signature, capability: Capability) -> str:
 
 def key_of(name: str, text: str) -> str:
     """Return the digest of all that code depends on, in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name.partition(".")[0]), compiler("numba"), compiler("numba_cuda"))
+    parts = (str(_CUBIN_FORMAT), text, stamp(name.partition(".")[0]), compiler("numba"), compiler("numba_cuda"))
     return digest("\0".join(parts).encode()).hex()
 
 
@@ -176,7 +176,7 @@ def shipped_name(name: str, signature: Signature) -> str:
 @functools.cache
 def bundle() -> Images | None:
     """Find the code for GPUs that a package has; None where none is installed."""
-    for package in PACKAGES:
+    for package in CUBIN_PACKAGES:
         found = importlib.util.find_spec(package)
         if found is not None and found.origin is not None:
             return Images.open(Path(found.origin).parent)

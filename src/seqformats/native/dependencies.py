@@ -18,7 +18,7 @@ from . import cpu, store
 from .code import compiler, stamp_of_parts
 from .digest import digest
 
-FORMAT = 2
+_DIGEST_FORMAT = 2
 """Version of what is kept beside such a digest, changed when it is to be read otherwise."""
 _MOST = 1 << 20  # bytes of an array that is compiled in
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
@@ -40,7 +40,7 @@ def digest_of(function: Callable[..., Any]) -> str:
     except (LookupError, RecursionError, ValueError):  # an empty cell is a ValueError
         return ""
     makers = (compiler("numba"), compiler("llvmlite"), np.__version__, sys.version)
-    parts = (FORMAT, found, *cpu.flags(), cpu.host(), *makers, stamp_of_parts())
+    parts = (_DIGEST_FORMAT, found, *cpu.flags(), cpu.host(), *makers, stamp_of_parts())
     return digest(repr(parts).encode()).hex()
 
 

@@ -12,7 +12,7 @@ from ..errors import KERNEL
 
 ALWAYS = 0
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
-SMALL = 1 << 18
+MIN_BYTES_WITHOUT_GIL = 1 << 18
 """The same where nobody knows better.
 
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""

@@ -12,7 +12,7 @@ from numba.core.errors import NumbaTypeError
 from numba.extending import overload
 
 from ..errors import StructureError
-from ..formats.structure import MOST
+from ..formats.structure import MAX_INT64
 from ..kernels import check_lengths, check_offsets, check_order
 from ..kernels.parts.code import Kind
 from ..kernels.parts.custom import by_numba
@@ -41,7 +41,7 @@ def _integers(values: Kind, name: Kind) -> Any:
     def copied_in_bounds(values, name):
         out = np.empty(len(values), np.int64)
         for i in range(out.size):
-            if values[i] > np.uint64(MOST):
+            if values[i] > np.uint64(MAX_INT64):
                 raise StructureError("{} must fit int64, but one of them is {} [SF107]", name, values[i])
             out[i] = np.int64(values[i])
         return out
@@ -85,7 +85,7 @@ def offsets_of(lengths: Any, rows: int) -> Any:
         for k in range(lengths.size):
             if lengths[k] < 0:
                 raise StructureError("lengths must not be negative, but lengths[{}] is {} [SF101]", k, lengths[k])
-        if rows == MOST:
+        if rows == MAX_INT64:
             raise StructureError(
                 "lengths add up to more than int64 can count, at lengths[{}] = {} [SF107]", i, lengths[i]
             )
@@ -198,7 +198,7 @@ def compile_list(items: Kind, like: Kind = None) -> Any:
                     "items[{}] has item shape {}, but {} has {} [SF106]", i, array.shape[1:], first, shape[1:]
                 )
             places[i], lengths[i] = array.ctypes.data, array.shape[0]
-        offsets, longest = offsets_of(lengths, MOST)
+        offsets, longest = offsets_of(lengths, MAX_INT64)
         return make_list(arrays, (read_only(places), read_only(lengths), offsets[-1], longest, shape))
 
     return make
@@ -231,7 +231,7 @@ def compile_masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
         rows, own = rows_of(data), integers(lengths, "lengths")
         left = on_the_left(side)
         n, width = rows.shape[0], rows.shape[1]
-        offsets, longest = offsets_of(own, MOST)
+        offsets, longest = offsets_of(own, MAX_INT64)
         if own.size != n:
             raise StructureError("there are {} lengths, but data has {} rows [SF103]", own.size, n)
         if longest > width:

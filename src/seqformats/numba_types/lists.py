@@ -16,7 +16,7 @@ from numba.np.numpy_support import as_dtype
 from ..formats import List
 from ..kernels.parts.code import Builder, Context, Kind, Signature, Value, Values
 from .sequences import sequence_of
-from .types import NUMBERS, ListType, call_python, unbox_batch
+from .types import READONLY_INT64, ListType, call_python, unbox_batch
 
 
 def array_at(context: Context, builder: Builder, batch: ListType, x: Value, i: Value) -> Value:
@@ -25,7 +25,7 @@ def array_at(context: Context, builder: Builder, batch: ListType, x: Value, i: V
     array = make_array(batch.data)(context, builder)
 
     def number(name: str) -> Value:
-        numbers = make_array(NUMBERS)(context, builder, value=getattr(held, name))
+        numbers = make_array(READONLY_INT64)(context, builder, value=getattr(held, name))
         return builder.load(builder.gep(numbers.data, [i]))
 
     shape = [number("lengths"), *cgutils.unpack_tuple(builder, held.shape)[1:]]
@@ -75,7 +75,7 @@ def _box(batch: ListType, x: Value, c: Any) -> Value:
 def _boxed_arrays(batch: ListType, x: Value, c: Any) -> Value:
     """All arrays in a list of Python; null where there is an error."""
     held = cgutils.create_struct_proxy(batch)(c.context, c.builder, value=x)
-    n = make_array(NUMBERS)(c.context, c.builder, value=held.lengths).nitems
+    n = make_array(READONLY_INT64)(c.context, c.builder, value=held.lengths).nitems
     arrays = cgutils.alloca_once_value(c.builder, c.pyapi.list_new(n))
     with cgutils.for_range(c.builder, n) as loop:
         kept = c.builder.load(arrays)

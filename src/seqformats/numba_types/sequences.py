@@ -25,7 +25,17 @@ from numba.extending import (
 
 from ..formats import Encoding
 from ..kernels.parts.code import Builder, Context, Kind, Kinds, Signature, Values
-from .types import KINDS, NUMBERS, BatchType, LoDType, MaskedType, PackedType, PaddedType, RaggedType, SequencesIterator
+from .types import (
+    BATCH_TYPES,
+    READONLY_INT64,
+    BatchType,
+    LoDType,
+    MaskedType,
+    PackedType,
+    PaddedType,
+    RaggedType,
+    SequencesIterator,
+)
 
 
 @intrinsic
@@ -36,7 +46,7 @@ def read_only(context: Context, numbers: Kind) -> Any:
         context.nrt.incref(builder, signature.args[0], args[0])
         return args[0]
 
-    return NUMBERS(numbers), generate
+    return READONLY_INT64(numbers), generate
 
 
 def make_builder(kind: type[BatchType]) -> Any:
@@ -60,7 +70,7 @@ def make_builder(kind: type[BatchType]) -> Any:
     return make
 
 
-make_ragged, make_masked, make_padded, make_packed, make_lod = map(make_builder, KINDS)
+make_ragged, make_masked, make_padded, make_packed, make_lod = map(make_builder, BATCH_TYPES)
 
 
 # --- one sequence ----------------------------------------------------------------------------------------------------
@@ -255,13 +265,13 @@ for _name, _kinds, _code in (
     ("max_length", _BY_STEPS, _longest),
     ("side", (MaskedType,), _side),
     ("mask", (MaskedType,), _mask),
-    ("dtype", KINDS, _dtype),
+    ("dtype", BATCH_TYPES, _dtype),
     ("item_shape", _FLAT, _item_shape),
     ("item_shape", _RECTANGLES, _item_shape_of_rectangle),
 ):
     for _kind in _kinds:
         overload_attribute(_kind, _name, strict=False)(_always(_code))
-for _kind in KINDS:
+for _kind in BATCH_TYPES:
     overload_method(_kind, "sequences", strict=False)(_always(_sequences_of_levels if _kind is LoDType else _sequences))
 
 

@@ -21,7 +21,7 @@ from ..formats import Chunks, Encoding, List, LoD, Masked, Packed, Padded, Ragge
 from ..kernels.parts.code import Context, Kind, Value
 from ..reading import common_flags
 
-NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+READONLY_INT64 = types.Array(types.int64, 1, "C", readonly=True)
 """Lengths, offsets and all else that the structure holds: to be read, and not to be written."""
 
 # Numba keeps a compiled function of the user on disk for as long as the user's file stays the same.  It has to compile
@@ -92,8 +92,8 @@ class RaggedType(BatchType):
 
     encoding = Ragged
     reads: ClassVar = {
-        "lengths": ("_structure.lengths.T", NUMBERS),
-        "offsets": ("_structure.offsets.T", NUMBERS),
+        "lengths": ("_structure.lengths.T", READONLY_INT64),
+        "offsets": ("_structure.offsets.T", READONLY_INT64),
         "longest": ("_structure.longest", types.int64),
     }
     fields = ("data", "lengths")
@@ -105,7 +105,7 @@ class MaskedType(BatchType):
 
     encoding = Masked
     reads: ClassVar = {
-        "lengths": ("_structure.lengths.T", NUMBERS),
+        "lengths": ("_structure.lengths.T", READONLY_INT64),
         "rows": ("_structure.rows", types.int64),
         "longest": ("_structure.longest", types.int64),
         "left": ("side", types.int64),  # 1 or 0: Numba stores no bool of a structure in its parallel loops
@@ -124,10 +124,10 @@ class PaddedType(BatchType):
 
     encoding = Padded
     reads: ClassVar = {
-        "size_at_t": ("size_at_t", NUMBERS),
-        "lengths": ("lengths", NUMBERS),
-        "indices": ("indices", NUMBERS),
-        "columns": ("_structure.columns.T", NUMBERS),
+        "size_at_t": ("size_at_t", READONLY_INT64),
+        "lengths": ("lengths", READONLY_INT64),
+        "indices": ("indices", READONLY_INT64),
+        "columns": ("_structure.columns.T", READONLY_INT64),
         "rows": ("_structure.rows", types.int64),
     }
     fields = ("data", "size_at_t", "lengths", "indices")
@@ -150,11 +150,11 @@ class PackedType(BatchType):
 
     encoding = Packed
     reads: ClassVar = {
-        "size_at_t": ("size_at_t", NUMBERS),
-        "lengths": ("lengths", NUMBERS),
-        "indices": ("indices", NUMBERS),
-        "columns": ("_structure.columns.T", NUMBERS),
-        "steps": ("_structure.order.steps.T", NUMBERS),
+        "size_at_t": ("size_at_t", READONLY_INT64),
+        "lengths": ("lengths", READONLY_INT64),
+        "indices": ("indices", READONLY_INT64),
+        "columns": ("_structure.columns.T", READONLY_INT64),
+        "steps": ("_structure.order.steps.T", READONLY_INT64),
     }
     fields = ("data", "size_at_t", "lengths", "indices")
     public: ClassVar = {
@@ -177,7 +177,7 @@ class LoDType(BatchType):
     encoding = LoD
     reads: ClassVar = {
         "lod": ("lod", None),
-        "lengths": ("_structure.lengths.T", NUMBERS),
+        "lengths": ("_structure.lengths.T", READONLY_INT64),
         "longest": ("_structure.longest", types.int64),
     }
     fields = ("data", "lod")
@@ -186,7 +186,7 @@ class LoDType(BatchType):
     @property
     def members(self) -> list[tuple[str, Kind]]:
         """The members of a value."""
-        return [(name, kind or types.UniTuple(NUMBERS, self.levels)) for name, kind in super().members]
+        return [(name, kind or types.UniTuple(READONLY_INT64, self.levels)) for name, kind in super().members]
 
     @property
     def sequence(self) -> Kind:
@@ -203,8 +203,8 @@ class ListType(BatchType):
 
     encoding = List
     reads: ClassVar = {
-        "places": ("_layout().starts", NUMBERS),
-        "lengths": ("_structure.lengths.T", NUMBERS),
+        "places": ("_layout().starts", READONLY_INT64),
+        "lengths": ("_structure.lengths.T", READONLY_INT64),
         "rows": ("_structure.rows", types.int64),
         "longest": ("_structure.longest", types.int64),
         "shape": ("_shape", None),
@@ -219,8 +219,8 @@ class ListType(BatchType):
         return [*parts, ("memory", types.MemInfoPointer(types.voidptr)), ("owner", types.intp)]
 
 
-KINDS: tuple[type[BatchType], ...] = (RaggedType, MaskedType, PaddedType, PackedType, LoDType)
-_KIND_OF: dict[type, type[BatchType]] = {kind.encoding: kind for kind in KINDS}
+BATCH_TYPES: tuple[type[BatchType], ...] = (RaggedType, MaskedType, PaddedType, PackedType, LoDType)
+_KIND_OF: dict[type, type[BatchType]] = {kind.encoding: kind for kind in BATCH_TYPES}
 _KIND_OF[Chunks] = LoDType
 _types: dict[tuple[object, ...], BatchType] = {}
 _ALIGNED, _WRITEABLE = 0x100, 0x400  # flags of an array in NumPy's C interface
@@ -401,5 +401,5 @@ def make_masked(data: Any, lengths: Any, left: int) -> Masked[Any]:
     return Masked(data, lengths, "left" if left else "right")
 
 
-for _kind in (*KINDS, ListType):
+for _kind in (*BATCH_TYPES, ListType):
     _register(_kind)

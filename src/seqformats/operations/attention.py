@@ -15,7 +15,7 @@ from ..formats.bare import is_batch, read_column
 from ..formats.leaves import calculate
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
-from ..formats.structure import MOST, Structure, flag, integers, whole
+from ..formats.structure import MAX_INT64, Structure, flag, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
@@ -139,7 +139,7 @@ def position_ids(x: Given, start: Counts = 0, *, layout: bool = False, level: in
         return at_level(position_ids, level, x, start, layout=layout)
     own, structure, like = _read_lengths(x, layout)
     first = per_sequence(start, structure.n, "start")
-    beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
+    beyond = first > MAX_INT64 - np.maximum(structure.lengths - 1, 0)
     if beyond.any():
         i = int(beyond.argmax())
         raise OVERFLOW(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")

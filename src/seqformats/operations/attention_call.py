@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, freeze, library_of
+from ..arrays import NO_INTS, NUMPY, Array, Library, freeze, library_of
 from ..arrays.dtypes import HALF
 from ..converters.convert import rows_of
 from ..formats import Encoding, Ragged
@@ -42,16 +42,15 @@ from .spread import sum_items
 
 attend_rows, attend_back = kernel("attend_rows"), kernel("attend_back")
 
-QUERIES = 256
+TILE_QUERIES = 256
 """How many queries of a sequence the kernel takes at a time: its jobs are cut at these."""
-KEYS, LANES = 128, 32
+TILE_KEYS, LANES = 128, 32
 """How many keys it keeps, and how many queries lie side by side."""
-FEW = 1 << 16
+_MIN_SCORES_FOR_THREADS = 1 << 16
 """Scores, below which there is no work for several threads."""
-ALIGNED = 64
+_VECTOR_ALIGNMENT = 64
 """Bytes at whose multiples vectors are best read."""
 
-_NONE = freeze(np.zeros(0, np.int64))
 _NOTHING = freeze(np.zeros(1, np.int64))
 _EMPTY = {name: freeze(np.zeros(0, name)) for name in ("float32", "float64")}
 
@@ -63,7 +62,7 @@ class Choices(NamedTuple):
     left: int
     right: int
     chunk: int = 0
-    prefixes: Array = _NONE
+    prefixes: Array = NO_INTS
     """``(n,)`` int64, at most as long as the keys, or empty."""
     cap: float = 0.0
     form: int = NO_BIAS
@@ -148,7 +147,7 @@ class AttentionCall:
             places, costs = self.jobs(q._structure, k._structure)
             begins = _shares(costs * self.heads) if here else _NOTHING
             high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
-            room = LANES + KEYS * (high + low + LANES) + LANES * max(high, low) + QUERIES * (high + low + 2)
+            room = LANES + TILE_KEYS * (high + low + LANES) + LANES * max(high, low) + TILE_QUERIES * (high + low + 2)
             terms, more = self.terms(library, extras)
             units = begins.size - 1
             tiles = _tiles(library, (room + more) * max(units, 1), self.kind, sample) if here else out
@@ -212,11 +211,11 @@ class AttentionCall:
                 else _NOTHING
             )
             high, low = (self.deep + 15) & -16, (self.wide + 15) & -16
-            room = 4 * LANES + 2 * KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
+            room = 4 * LANES + 2 * TILE_KEYS * (high + low + LANES) + 2 * LANES * (high + low) + 16
             terms, more = self.terms(library, extras)
             units = begins.size - 1
             tiles = _tiles(library, (room + more) * units, self.kind, sample) if here else made[0]
-            jobs = AttentionJobs(_NONE, begins, room + more, int(by_group))
+            jobs = AttentionJobs(NO_INTS, begins, room + more, int(by_group))
             rows = max(structure.rows, keys.rows)
             work = _work(units) if here else Work(rows, rows)
             rows_q, rows_k, rows_v = [library.astype(x.data, self.kind) for x in places]
@@ -248,15 +247,15 @@ class AttentionCall:
 
     def jobs(self, structure: Structure, keys: Structure) -> tuple[Array, Array]:
         """Which queries the kernel takes at a time, and how many scores each of these jobs has."""
-        if structure.longest <= QUERIES:
+        if structure.longest <= TILE_QUERIES:
             sequences = np.flatnonzero(structure.lengths)
             each = np.zeros((sequences.size, 2), np.int64)
             each[:, 0] = sequences
             return each.reshape(-1), (structure.lengths[sequences] + 1.0) * (keys.lengths[sequences] + 1.0)
-        counts = -(-structure.lengths // QUERIES)
+        counts = -(-structure.lengths // TILE_QUERIES)
         sequences = np.repeat(np.arange(structure.n), counts)
-        begins = (np.arange(sequences.size) - np.repeat(np.cumsum(counts) - counts, counts)) * QUERIES
-        queries = np.minimum(structure.lengths[sequences] - begins, QUERIES)
+        begins = (np.arange(sequences.size) - np.repeat(np.cumsum(counts) - counts, counts)) * TILE_QUERIES
+        queries = np.minimum(structure.lengths[sequences] - begins, TILE_QUERIES)
         jobs = np.stack([sequences, begins], 1).reshape(-1)
         return freeze(jobs.astype(np.int64)), (queries + 1.0) * (keys.lengths[sequences] + 1.0)
 
@@ -295,7 +294,7 @@ class AttentionCall:
         factors = Constants(freeze(np.array([choices.scale, choices.cap, choices.keep_scale], self.kind)))
         sunk, drop = int(choices.sunk), choices.drop
         terms = ScoreTerms(factors, bias, sinks, rows, columns, choices.form, changes, sunk, drop, choices.seed)
-        return terms, 4 * KEYS * LANES if changes or sunk else 0
+        return terms, 4 * TILE_KEYS * LANES if changes or sunk else 0
 
 
 def may_follow(operands: tuple[Any, ...]) -> bool:
@@ -348,7 +347,8 @@ def _work(units: int) -> Work:
 def _shares(costs: Array) -> Array:
     """Divide the jobs over units of work, by the number of their scores."""
     sums = np.cumsum(costs)
-    units = min(costs.size, 4 * num_threads()) if num_threads() > 1 and costs.size and sums[-1] >= FEW else 1
+    several = num_threads() > 1 and costs.size and sums[-1] >= _MIN_SCORES_FOR_THREADS
+    units = min(costs.size, 4 * num_threads()) if several else 1
     begins = np.searchsorted(sums, np.arange(units + 1) * (sums[-1] / units)) if units > 1 else np.zeros(2, np.int64)
     begins[-1] = costs.size
     return freeze(begins.astype(np.int64))
@@ -356,8 +356,8 @@ def _shares(costs: Array) -> Array:
 
 def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
     """Memory of the host for what the kernels keep while they work, as vectors are best read."""
-    room = scratch(library, (size + ALIGNED // 4,), name, like)
-    skip = -room.ctypes.data % ALIGNED // room.itemsize
+    room = scratch(library, (size + _VECTOR_ALIGNMENT // 4,), name, like)
+    skip = -room.ctypes.data % _VECTOR_ALIGNMENT // room.itemsize
     tiles: Array = room[skip : skip + size]
     return tiles
 

@@ -40,7 +40,7 @@ class Averages(NamedTuple):
         width = math.prod(item)
         weights = _weights(self.decay, self.adjust, back, _room(structure.longest))
         given = (data, self.marks, self.ranks(), weights)
-        average_rows.start(library, given, (out,), (self.at._layout(), int(back), scan.CHUNK), width, structure)
+        average_rows.start(library, given, (out,), (self.at._layout(), int(back), scan.ROWS_PER_SCAN), width, structure)
         return self.shape._with_data(settled_like(library, out, self.kinds.result))
 
     def ranks(self) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import core
-from ..arrays import NUMPY, Array, DType, Library, freeze, to_host
+from ..arrays import NO_INTS, NUMPY, Array, DType, Library, freeze, to_host
 from ..arrays.dtypes import HALF
 from ..converters.convert import restore, rows_of
 from ..errors import INDEX
@@ -30,8 +30,7 @@ group_ids = kernel("group_ids")
 
 Operands: TypeAlias = tuple[Any, ...]
 """The table, and the weights if there are some."""
-SUM, MEAN, MAX = "sum", "mean", "max"
-NOTHING = freeze(np.zeros(0, np.int64))
+BAG_SUM, BAG_MEAN, BAG_MAX = "sum", "mean", "max"
 PATH = core.Bags()
 
 
@@ -62,7 +61,7 @@ class Bags:
         library, table = self.library, operands[0]
         if library.functional and library.kind(table) != "cpu":
             return self.compose(operands), None
-        weights = library.astype(library.alias(rows_of(operands[1])), self.kind) if len(operands) > 1 else NOTHING
+        weights = library.astype(library.alias(rows_of(operands[1])), self.kind) if len(operands) > 1 else NO_INTS
         if back:  # the ids are the caller's, who may write others before the gradient comes
             self.ids = library.copy(self.ids)
         source = self.source(library.alias(table), not back or len(operands) == 1)
@@ -70,7 +69,7 @@ class Bags:
         y = self.make_result(sums.values)
         if not back:
             return y, None
-        if len(operands) > 1 or self.mode == MAX:
+        if len(operands) > 1 or self.mode == BAG_MAX:
             return y, lambda dy: self.pull(source, weights, sums, dy)
         return y, self.linear_pullback(source)
 
@@ -78,9 +77,9 @@ class Bags:
         """The pullback of what is linear, in any graph."""
 
         def again(slopes: Operands) -> Reduced:
-            return self.make_result(self.reduce(self.source(slopes[0]), NOTHING, False).values)
+            return self.make_result(self.reduce(self.source(slopes[0]), NO_INTS, False).values)
 
-        return lambda dy: linear(lambda z: self.pull(source, NOTHING, Sums(NOTHING, NOTHING, NOTHING), z), again, dy)
+        return lambda dy: linear(lambda z: self.pull(source, NO_INTS, Sums(NO_INTS, NO_INTS, NO_INTS), z), again, dy)
 
     def make_result(self, values: Array) -> Reduced:
         """The result, of rows in the dtype of the kernels."""
@@ -92,7 +91,7 @@ class Bags:
     def source(self, table: Array, as_bits: bool = True) -> Source:
         """The rows that kernels read, and the ids of these; half precision itself where that may be."""
         library, rows, count = self.library, int(table.shape[0]), int(self.ids.shape[0])
-        if as_bits and self.mode != MAX and self.name in HALF and library.bits(table) is not None:
+        if as_bits and self.mode != BAG_MAX and self.name in HALF and library.bits(table) is not None:
             return Source(table, self.ids, rows, None)
         if self.name not in HALF or rows <= count:
             return Source(library.astype(table, self.kind), self.ids, rows, None)
@@ -109,19 +108,19 @@ class Bags:
         if not (n and width and self.ids.shape[0]):
             self.check(to_host(self.ids))
             none = library.zeros((n, width), dtype, like)
-            return Sums(none, library.zeros((n,), dtype, like), NOTHING)
+            return Sums(none, library.zeros((n,), dtype, like), NO_INTS)
         if not source.height:
             self.check(to_host(self.ids))
         out = library.empty((n, width), dtype, like)
         wrong = _flags(library, like)
-        totals, places, read, name = out, NOTHING, like, self.kind
-        if self.mode == MAX:
+        totals, places, read, name = out, NO_INTS, like, self.kind
+        if self.mode == BAG_MAX:
             places = scratch(library, (n * width if placed else 1,), "int64", like)
             args: tuple[Any, ...] = (self.structure.offsets, source.height, int(placed))
             bag_max.start(library, (like, source.ids), (out, places, wrong), args, width, self.structure)
             self.teach(bag_max, PATH.largest, dtype, name, "int64", name, "int64", "int64")
         else:
-            weighted, mean = int(weights is not NOTHING), int(self.mode == MEAN)
+            weighted, mean = int(weights is not NO_INTS), int(self.mode == BAG_MEAN)
             made: Any = out
             bits = library.bits(like) if self.name in HALF else None
             if bits is not None:
@@ -129,7 +128,7 @@ class Bags:
             if (weighted and mean) or bits is not None:
                 totals = library.empty((n,), library.dtype(self.kind), like)
             given = (read, weights if weighted else totals, source.ids)
-            args = (self.structure.offsets, NOTHING, source.height, mean, weighted)
+            args = (self.structure.offsets, NO_INTS, source.height, mean, weighted)
             bag_rows.start(library, given, (made, totals, wrong), args, width, self.structure)
             self.teach(bag_rows, PATH.sums, dtype, name, self.kind, "int64", name, self.kind, "int64")
         if int((wrong if type(wrong) is np.ndarray else library.to_numpy(wrong))[0]):
@@ -155,13 +154,13 @@ class Bags:
         """The gradients of the table, and of the weights if there are some."""
         library, n, width = self.library, self.structure.n, self.width
         slopes = library.astype(rows_or_data(dy), self.kind).reshape(n, width)
-        weighted = weights is not NOTHING
+        weighted = weights is not NO_INTS
         shifts = library.zeros((n,), slopes.dtype, slopes) if weighted else slopes
         if not (n and width and self.ids.shape[0]):
             shape = (0 if self.sparse else self.table[0], width)
-            made = self.table_of(NOTHING, library.zeros(shape, slopes.dtype, slopes))
+            made = self.table_of(NO_INTS, library.zeros(shape, slopes.dtype, slopes))
             return (made, self.weights_of(library.zeros(weights.shape, slopes.dtype, slopes))) if weighted else (made,)
-        if self.mode == MEAN:
+        if self.mode == BAG_MEAN:
             scaled = library.empty((n, width), slopes.dtype, slopes)
             given = (slopes, sums.values, sums.totals) if weighted else (slopes, slopes, slopes)
             args = (self.structure.offsets, int(weighted), width)
@@ -187,11 +186,11 @@ class Bags:
             out = library.zeros((self.table[0], width), slopes.dtype, slopes)
         to: Array = np.arange(places.size) if self.sparse else places
         bags = library.from_host(named.bags, slopes)
-        if self.mode == MAX:
+        if self.mode == BAG_MAX:
             chosen = (slopes, sums.places, library.from_host(named.order, slopes), bags)
             bag_max_back.start(library, chosen, (out,), (named.structure.offsets, freeze(to)), width, named.structure)
         else:
-            weighted = int(weights is not NOTHING)
+            weighted = int(weights is not NO_INTS)
             factors = library.take(weights, named.order, 0) if weighted else slopes
             args = (named.structure.offsets, freeze(to), self.structure.n, 0, weighted)
             given = (slopes, factors, bags)
@@ -221,7 +220,7 @@ class Bags:
 
     def reduction(self) -> Any:
         """The operation that reduces rows which are there."""
-        return {SUM: reduce_sum, MEAN: reduce_mean, MAX: reduce_max}[self.mode]
+        return {BAG_SUM: reduce_sum, BAG_MEAN: reduce_mean, BAG_MAX: reduce_max}[self.mode]
 
     def second_order(self, operands: Operands, dy: Reduced) -> tuple[Any, ...]:
         """The gradients, made of operations that have gradients themselves."""

@@ -10,11 +10,11 @@ from ..arrays import NUMPY, Array
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, EMPTY, LONG, OVERFLOW
 from ..formats import LoD, Ragged
-from ..formats.structure import MOST, Structure, flag
+from ..formats.structure import MAX_INT64, Structure, flag
 from ..memory_checks import allocate
 from .annotations import Lengths
 from .costs import Cost, costs_of, falling, rise
-from .divide import FEW, Task, divide, fit, group, least_bins
+from .divide import MAX_SEARCHED, Task, divide, fit, group, least_bins
 from .inspection import lengths_given
 
 
@@ -130,7 +130,8 @@ def balance(
         i = int(sizes.argmax())
         raise LONG(f"sequence {i} has {sizes[i]} items, more than max_items={limit}")
     order = falling(sizes if rise(cost) else costs)
-    task = Task(costs[order], sizes[order] if limit is not None else sizes[:0], MOST if limit is None else limit, equal)
+    limited = (sizes[:0], MAX_INT64) if limit is None else (sizes[order], limit)
+    task = Task(costs[order], *limited, equal)
     if limit is None and micro is None:
         of, bound = divide(task, min(count, max(sizes.size, 1)))
         assert of is not None  # without a limit there is always a way
@@ -173,7 +174,7 @@ def _micro_batches(task: Task, ranks: int, wanted: int | None) -> tuple[Array, f
 
 def _pack(task: Task) -> int:
     """Count the bins that best fit takes; of so few sequences that all ways are searched, those there are at least."""
-    if task.costs.size <= FEW:
+    if task.costs.size <= MAX_SEARCHED:
         return least_bins(task.sizes, task.capacity)
     return fit(task.sizes[falling(task.sizes)], task.capacity)[1]
 

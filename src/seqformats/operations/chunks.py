@@ -30,8 +30,8 @@ chunk_counts, chunk_runs = kernel("chunk_counts"), kernel("chunk_runs")
 fold_chunks, spread_chunks = kernel("fold_chunks"), kernel("spread_chunks")
 max_chunks, choose_chunks = kernel("max_chunks"), kernel("choose_chunks")
 
-LAST = ("keep", "drop", "pad", "shift")
-WAYS = ("first", "mean", "max", "last")
+_LAST_CHOICES = ("keep", "drop", "pad", "shift")
+_HOW_CHOICES = ("first", "mean", "max", "last")
 
 
 def _operand(x: object) -> Operand:
@@ -80,7 +80,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
     size, overlap = check_at_least(size, "size", 1), check_at_least(overlap, "overlap", 0)
     if overlap >= size:
         raise RANGE(f"overlap must be less than size, {quote(size)}, but is {quote(overlap)}")
-    one_of(last, "last", LAST)
+    one_of(last, "last", _LAST_CHOICES)
     if type(fill) is not int or fill != 0:  # is checked where nothing is filled, too
         library_of(x._sample()).item(fill, x.dtype, x.item_shape)
     structure, step = x._structure, size - overlap
@@ -213,7 +213,7 @@ def _unchunked_rule(y: Encoding, origin: Origin, how: str) -> tuple[LoD, Pullbac
 
 def _find_origin(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     """Find what the chunks are of."""
-    one_of(how, "how", WAYS)
+    one_of(how, "how", _HOW_CHOICES)
     origin = origin_of(y if like is None else like)
     if origin is None:
         what, given, hint = ("y", y, "; give like=chunks") if like is None else ("like", like, "")

@@ -25,10 +25,10 @@ from .spread import spread, sum_items
 check_targets = kernel("check_targets")
 class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_back")
 
-ONE, SEQUENCE, ITEM = 0, 1, 2
+LOSS_OF_BATCH, LOSS_OF_SEQUENCE, LOSS_OF_ITEM = 0, 1, 2
 """What has a loss, as the kernels number it."""
-TOTAL = 3
-"""All items together, as in `ONE`, but added up."""
+LOSS_TOTAL = 3
+"""All items together, as in `LOSS_OF_BATCH`, but added up."""
 
 
 class ClassLoss(NamedTuple):
@@ -40,7 +40,7 @@ class ClassLoss(NamedTuple):
     name: str  # the dtype of the scores, and that of the kernels
     kind: str
     on: Library  # in whose arrays kernels write: NumPy's on the host, the quickest to make
-    each: int  # ONE, SEQUENCE or ITEM
+    each: int  # LOSS_OF_BATCH, LOSS_OF_SEQUENCE or LOSS_OF_ITEM
     targets: Array  # int64, laid out as `at`
     scale: Array  # (n,) what the loss of an item is multiplied by, of each sequence
     factors: Array  # see the kernel
@@ -79,10 +79,10 @@ class ClassLoss(NamedTuple):
 
     def reduce(self, losses: Encoding) -> Any:
         """The result, of the losses of items."""
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             return self.shape._with_data(self.to_caller(losses.data))
         y = sum_items(losses)
-        if self.each == SEQUENCE:
+        if self.each == LOSS_OF_SEQUENCE:
             return over_levels(self.to_caller(y), self.shape)
         return self.to_caller(self.total(y))
 
@@ -100,7 +100,7 @@ class ClassLoss(NamedTuple):
 
     def arrays_of(self, dy: Operands) -> Array:
         """The gradient of the result as the kernel takes it."""
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             slopes: Array = relaid(convert(dy, Ragged) if dy.keeps_levels else dy, self.at).data
             return slopes
         return rows_or_data(dy)
@@ -134,9 +134,9 @@ class ClassLoss(NamedTuple):
         if self.ignored.there:
             slopes = slopes * library.astype(counts, self.name)
         scale = library.astype(library.from_host(self.scale, scores), self.name)
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             weights = self.arrays_of(dy)
-        elif self.each == SEQUENCE:
+        elif self.each == LOSS_OF_SEQUENCE:
             weights = spread(rows_or_data(dy) * scale, without_data(self.at)).data
         else:
             weights = dy * scale[0]
@@ -160,25 +160,25 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
     counts = counts_of(right, classes, ignored)
     if type(counts) is not np.ndarray:
         scale = _scale_in_program(library, counts, each, kind)
-    elif each == SEQUENCE:
+    elif each == LOSS_OF_SEQUENCE:
         scale = (1.0 / np.maximum(counts, 1)).astype(kind)
     else:
         scale = np.empty(structure.n, kind)
-        scale.fill(1.0 / max(int(np.add.reduce(counts)), 1) if each == ONE else 1.0)
+        scale.fill(1.0 / max(int(np.add.reduce(counts)), 1) if each == LOSS_OF_BATCH else 1.0)
     factors = np.array([1 - part, part, part / max(classes, 1)], kind)
     shape = without_data(own)
     at = layout_for(shape, item, own._dtype)
     laid = library.astype(relaid(right, at).data, "int64")
     on = NUMPY if library.kind(sample) == "cpu" else library
-    summed_up = ONE if each == TOTAL else each
+    summed_up = LOSS_OF_BATCH if each == LOSS_TOTAL else each
     return ClassLoss(shape, at, library, name, kind, on, summed_up, laid, scale, factors, ignored)
 
 
 def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> Array:
     """Return the factor of the loss of an item of each sequence, where counts are values of a program."""
-    if each == ONE:
+    if each == LOSS_OF_BATCH:
         counts = counts * 0 + counts.sum()
-    elif each in (ITEM, TOTAL):
+    elif each in (LOSS_OF_ITEM, LOSS_TOTAL):
         counts = counts * 0
     return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 

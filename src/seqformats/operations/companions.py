@@ -27,7 +27,7 @@ from .spread import sum_items
 Scalar = (int, float, np.number)
 NO_MARKS = freeze(np.zeros(0, np.uint8))
 """Every item counts, or none is an end."""
-NOTHING = freeze(np.zeros(0))
+NO_FLOATS = freeze(np.zeros(0))
 """Numbers that are not there."""
 
 
@@ -204,7 +204,7 @@ def marks_where(given: Given, rows: Given) -> Operand:
 
 def copy_constant(given: Array) -> Array:
     """Copy marks or numbers for a pullback, since the caller may write others before it is called."""
-    return given if given is NO_MARKS or given is NOTHING else library_of(given).copy(given)
+    return given if given is NO_MARKS or given is NO_FLOATS else library_of(given).copy(given)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

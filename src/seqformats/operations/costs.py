@@ -19,7 +19,7 @@ rank_keys = kernel("rank_keys")
 Cost: TypeAlias = tuple[float, float] | tuple[float, float, float] | Callable[[Any], Any] | Shaped | Sequence[float]
 """Cost of a sequence: ``(a, b)`` or ``(a, b, c)`` for ``a L + b L^2 + c``, a function of all lengths, or numbers."""
 
-PLACES = 1 << 32
+MAX_PACKED_KEYS = 1 << 32
 """Up to so many sequences, a place and a part of a key share a word."""
 
 
@@ -93,7 +93,7 @@ def falling(keys: Array) -> Array:
         whole = keys.size and keys.max() < 2.0**53 and (keys == np.floor(keys)).all()
         keys = keys.astype(np.int64) if whole else keys.view(np.int64)
     n = keys.size
-    if n >= PLACES:
+    if n >= MAX_PACKED_KEYS:
         return np.argsort(keys.max() - keys, kind="stable")
     order: Array = np.empty(n, np.int64)
     work = np.empty(2 * n + 2048, np.int64)

@@ -26,7 +26,7 @@ from ..errors import (
 from ..formats import Encoding
 from ..formats.annotations import Given
 from ..formats.leaves import wants_grad
-from ..formats.structure import MOST
+from ..formats.structure import MAX_INT64
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import own_kernel
 from .calculation import in_one_array, layout_for, name_of, rows_like
@@ -204,7 +204,7 @@ class _Own:
         numbers: list[int | float] = []
         for k, value in enumerate(args):
             if isinstance(value, (int, np.integer, np.bool_)):
-                if not -MOST <= value <= MOST:
+                if not -MAX_INT64 <= value <= MAX_INT64:
                     raise EXACT(f"argument {k} of {self.__name__} must fit int64, but is {quote(value)}")
                 numbers.append(int(value))
             elif isinstance(value, (float, np.floating)):

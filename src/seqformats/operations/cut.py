@@ -15,7 +15,7 @@ from ..converters.layouts import check_at_least, one_of
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.call_plans import laid_by_plan
-from ..formats.structure import MOST, Structure, whole
+from ..formats.structure import MAX_INT64, Structure, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of
 from ..launch.kernel import kernel
@@ -35,10 +35,10 @@ STRATEGIES = ("longest_first", "only_first", "only_second")
 
 def _clip(value: Counts | None, n: int, what: str) -> Bound:
     """Clip a number as Python does."""
-    if value is None or (type(value) is int and -MOST <= value <= MOST):
+    if value is None or (type(value) is int and -MAX_INT64 <= value <= MAX_INT64):
         return value
     if isinstance(value, (int, np.integer)):
-        return min(max(whole(value, what), -MOST), MOST)
+        return min(max(whole(value, what), -MAX_INT64), MAX_INT64)
     return per_sequence(value, n, what)
 
 
@@ -155,7 +155,9 @@ def _truncations(x: Encoding, most: Counts, side: str) -> tuple[Parts]:
     if side == "right":
         return (_parts(x, None, limit),)
     if side == "left":  # the last 0 items are no slice from -0 on
-        start = np.where(limit == 0, MOST, -limit) if isinstance(limit, np.ndarray) else -limit if limit else MOST
+        start = (
+            np.where(limit == 0, MAX_INT64, -limit) if isinstance(limit, np.ndarray) else -limit if limit else MAX_INT64
+        )
         return (_parts(x, start, None),)
     return (_without_middle(structure, Structure.of_lengths(np.minimum(structure.lengths, limit))),)
 

@@ -15,7 +15,7 @@ from ..formats.structure import same_levels
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operands_of
 from ..launch.kernel import Kernel, Work, kernel, variant_of
-from ..launch.threads import num_threads
+from ..launch.threads import MAX_GPU_UNITS, MAX_WORKSPACE_BYTES, num_threads
 from ..memory_checks import remember
 from .annotations import Batch, Flat, Nested, Reduced
 from .calculation import in_blocks, name_of, scratch, settle
@@ -27,17 +27,13 @@ count_edits = kernel("count_edits")
 
 NARROW = ("bool", "int8", "int16", "int32", "uint8", "uint16")
 """What is compared as int32; other integers as int64."""
-FEW = 1 << 18
+MIN_COLUMNS_FOR_THREADS = 1 << 18
 """Columns of strips, below which there is no work for several threads: about a millisecond."""
-TABLE = 10320
+_TABLE_ON_HOST = 10320
 """Numbers of a hash table, with the masks in it, and around edges and places of columns; see `count_edits`."""
-FOURS = 3080
+_TABLE_ON_CUDA = 3080
 """Numbers of the table of one thread block on a GPU."""
-SCRATCH = 1 << 28
-"""Bytes that all units of work have to keep something, if more than one has."""
-UNITS = 1 << 14
-"""Of work on a GPU, a thread each."""
-LEAST = -(2**63)
+MIN_INT64 = -(2**63)
 
 
 @overload
@@ -113,7 +109,7 @@ def levenshtein(x: Batch, y: Batch, *, level: int = INNERMOST) -> Reduced:
     one, two, library, _, items, _ = pair
     out = library.empty((own._structure.n,), library.dtype("int64"), items)
     longest = max(one._structure.longest, two._structure.longest)
-    pair.start(count_edits, out, TABLE + 3 * longest if pair.here else FOURS + longest)
+    pair.start(count_edits, out, _TABLE_ON_HOST + 3 * longest if pair.here else _TABLE_ON_CUDA + longest)
     out = settle(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
@@ -210,7 +206,7 @@ def _prepare(x: Encoding, y: Encoding, given: tuple[object, object], called: Seq
         remembered and cast == name != "uint64" and own for cast, name, own in zip(casts, names, native, strict=True)
     ]
     # beyond int64 they are negative bit for bit, and equal to no negative number of a signed dtype
-    least = 0 if (names[0] == "uint64") != (names[1] == "uint64") else LEAST
+    least = 0 if (names[0] == "uint64") != (names[1] == "uint64") else MIN_INT64
     one, two = (None if as_is else cast for cast, as_is in zip(casts, plain, strict=True))
     width = "int64" if "uint64" in casts else taken
     plan = _Tokens(one, two, least, variant_of(width, width, "int64", "int64"))
@@ -236,8 +232,8 @@ def _shares(x: Encoding, y: Encoding, room: int, here: bool) -> tuple[Array, int
     one, two = x._structure, y._structure
     n, columns = one.n, one.rows * (two.longest // 64 + 1)
     units = 1
-    if not here or columns >= FEW:
-        units = min(n, 4 * num_threads() if here else UNITS, max(SCRATCH // (8 * room), 1))
+    if not here or columns >= MIN_COLUMNS_FOR_THREADS:
+        units = min(n, 4 * num_threads() if here else MAX_GPU_UNITS, max(MAX_WORKSPACE_BYTES // (8 * room), 1))
     if units == 1:
         return _all_pairs(n), columns
     costs = np.cumsum(one.lengths * (two.lengths / 64.0 + 1.0) + two.lengths + 1.0)

@@ -18,12 +18,12 @@ deal_costs, merge_spreads, improve_bins = kernel("deal_costs"), kernel("merge_sp
 search_bins, group_bins = kernel("search_bins"), kernel("group_bins")
 fill_bins, fit_bins = kernel("fill_bins"), kernel("fit_bins")
 
-SMALL = 1 << 21
+SMALL_TASK = 1 << 21
 """Up to so many sequences times bins, single sequences are differenced, and all may be moved."""
-FEW, STEPS = 12, 1 << 21
+MAX_SEARCHED, MAX_SEARCH_STEPS = 12, 1 << 21
 """Up to how many sequences all divisions are searched, and in how many steps at most."""
 EXACTLY = 1e-12
-NEAR = ((SMALL >> 9, EXACTLY), (32 * SMALL, 1e-9))
+NEAR = ((SMALL_TASK >> 9, EXACTLY), (32 * SMALL_TASK, 1e-9))
 """Up to so many sequences times bins, how far over the bound a search may end, as a share of it; beyond, `FAR`."""
 FAR = 1e-6
 TRIES = 1 << 17
@@ -65,7 +65,7 @@ def divide(task: Task, bins: int) -> tuple[Array | None, float]:
     n = task.costs.size
     if not n:
         return np.zeros(0, np.int64), 0.0
-    few = n * bins <= SMALL
+    few = n * bins <= SMALL_TASK
     bound = bound_cost(task, bins)
     enough = bound * (1 + next((share for size, share in NEAR if n * bins <= size), FAR))
     best: tuple[float, Array] | None = None
@@ -82,7 +82,7 @@ def divide(task: Task, bins: int) -> tuple[Array | None, float]:
             best = load, of
         if best[0] <= (bound * (1 + EXACTLY) if few else enough):
             break
-    if n <= FEW and (best is None or best[0] > enough):
+    if n <= MAX_SEARCHED and (best is None or best[0] > enough):
         best = _search(task, bins, best, enough)
     return (None if best is None else best[1]), bound
 
@@ -254,7 +254,7 @@ def pack_fewer(task: Task, of: Array, low: int, count: int) -> tuple[Array, int]
     while low < count:
         bins = (low + count) // 2
         found = merge(task.costs, bins, bins)
-        few = task.costs.size * bins <= SMALL
+        few = task.costs.size * bins <= SMALL_TASK
         if _improve(task._replace(sizes=task.sizes[:0]), bins, found, float(task.capacity), few) <= task.capacity:
             of, count = found, bins
         else:
@@ -323,7 +323,7 @@ def _search(task: Task, bins: int, best: tuple[float, Array] | None, enough: flo
     values = np.empty(2 + bins + 2 * n + 1)
     values[0], values[1] = np.inf if best is None else best[0], enough
     of = np.full(n, -1, np.int64)
-    limits = np.array([bins, task.capacity, task.equal, STEPS])
+    limits = np.array([bins, task.capacity, task.equal, MAX_SEARCH_STEPS])
     sizes = task.sizes if task.sizes.size else np.zeros(n, np.int64)
     search_bins.run(task.costs, sizes, values, np.empty(2 * bins + 2 * n + 1, np.int64), of, limits)
     return best if of[0] < 0 else (float(values[0]), of)

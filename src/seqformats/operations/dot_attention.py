@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Shape, adopt, freeze, library_of
-from ..arrays.dtypes import HALF
+from ..arrays.dtypes import FLOAT_NAMES, HALF
 from ..converters.layouts import check_at_least
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, LEVELS, MIXED, RANGE, SHAPE, TOGETHER, UNLIKE, quote
 from ..formats import Encoding
@@ -25,8 +25,7 @@ from .calculation import name_of
 from .options import check_places, key_of, number, share
 from .rearrange import per_sequence
 
-FLOATS = (*HALF, "float32", "float64")
-ALL = 1 << 61
+_ALL_KEYS = 1 << 61
 """So many keys to a side are all that there are."""
 
 
@@ -34,7 +33,7 @@ def _quickly(*operands: Any, causal: bool = False, **options: Any) -> Any:
     """The result by a plan, for the usual options; None where there is none."""
     if options or len(operands) != 3 or type(causal) is not bool or not may_follow(operands):
         return None
-    return attend_by_plan(*operands, Choices(_scale(operands[0].item_shape), ALL, 0 if causal else ALL))
+    return attend_by_plan(*operands, Choices(_scale(operands[0].item_shape), _ALL_KEYS, 0 if causal else _ALL_KEYS))
 
 
 def _scale(shape: Shape) -> float:
@@ -182,7 +181,7 @@ def attention(
 def _with_places(choices: Choices, own: Given, chunk: object, prefix: object) -> Choices:
     """The options with chunks and prefixes."""
     if chunk is not None:
-        choices = choices._replace(chunk=min(check_at_least(chunk, "chunk", 1), ALL))
+        choices = choices._replace(chunk=min(check_at_least(chunk, "chunk", 1), _ALL_KEYS))
     if prefix is not None:
         keys = own[1]._structure
         counts = per_sequence(prefix, keys.n, "prefix")
@@ -264,8 +263,8 @@ def _limits(window: object) -> tuple[int, int]:
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
         raise RANGE(f"window must be an integer or a pair (left, right), not {quote(window)}")
-    left, right = (ALL if side is None else min(check_at_least(side, "window", -1), ALL) for side in pair)
-    return ALL if left < 0 else left, ALL if right < 0 else right
+    left, right = (_ALL_KEYS if side is None else min(check_at_least(side, "window", -1), _ALL_KEYS) for side in pair)
+    return _ALL_KEYS if left < 0 else left, _ALL_KEYS if right < 0 else right
 
 
 def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
@@ -282,8 +281,8 @@ def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
                 f"{what} is on {x.device}, {library_of(x._sample()).name}; q is on {q.device}, {library.name}"
             )
         name = name_of_q if x._dtype is q._dtype else name_of(x)
-        if name not in FLOATS:
-            raise DTYPE(f"attention is for floats ({', '.join(FLOATS)}), but {what} has dtype {name}")
+        if name not in FLOAT_NAMES:
+            raise DTYPE(f"attention is for floats ({', '.join(FLOAT_NAMES)}), but {what} has dtype {name}")
         if name != name_of_q:
             raise MIXED(f"{what} has dtype {name}, but q has {name_of_q}")
         if x._structure.n != structure.n:

@@ -20,7 +20,7 @@ from ..arrays.library import Operand
 from ..converters.convert import as_own, convert, relaid, rows_of
 from ..errors import COUNTS, DEVICES, KIND, LIBRARY, SHAPE, UNLIKE, quote
 from ..formats import Encoding, Ragged
-from ..formats.arithmetic import NUMBERS, fail
+from ..formats.arithmetic import NUMBER_TYPES, fail
 from ..formats.bare import read_column
 from ..formats.encoding import abridge
 from ..formats.pairs import Pairs, is_encoding, is_own
@@ -31,7 +31,7 @@ from .library import astype as astype  # of encodings, too
 Function: TypeAlias = Callable[..., Any]
 _TEXT = ("<U", ">U", "|S")
 """How NumPy's dtypes of text begin."""
-_CHOICES = {*NUMBERS, type(None), str, type}
+_CHOICES = {*NUMBER_TYPES, type(None), str, type}
 """Types of what stands beside a batch that is no batch and no array, the types of NumPy's dtypes among them."""
 
 
@@ -67,7 +67,7 @@ def elementwise_of_rows(function: Function, first: Encoding, others: tuple[Opera
 
 def operand_of(x: object) -> Operand:
     """Return an operand beside a batch; TypeError where it is neither a number nor an array nor a batch."""
-    if is_own(x) or type(x) in NUMBERS or isinstance(x, (bool, int, float, complex, np.generic)):
+    if is_own(x) or type(x) in NUMBER_TYPES or isinstance(x, (bool, int, float, complex, np.generic)):
         return x
     x = read_column(x)  # nested tensors among them, which are arrays as well
     if is_own(x) or is_array(x):
@@ -128,7 +128,7 @@ def _fills(first: Encoding, values: Sequence[Operand], library: Library) -> bool
     structure, lead = first._structure, first._lead
     if not (library.fills_places and first._gapped) or structure.late or not structure.rows:
         return False
-    if math.prod(first._shape) > gaps.SMALL:
+    if math.prod(first._shape) > gaps.MAX_MARKED_NUMBERS:
         return False
     place = type(first), structure, first._shape[:lead], first._form()
     alike = all((type(x), x._structure, x._shape[:lead], x._form()) == place for x in values if is_own(x))

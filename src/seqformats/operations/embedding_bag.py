@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, Library, adopt, library_of, library_of_type
-from ..arrays.dtypes import HALF
+from ..arrays import NO_INTS, NUMPY, Array, Library, adopt, library_of, library_of_type
+from ..arrays.dtypes import FLOAT_NAMES, HALF
 from ..converters.convert import rows_of
 from ..errors import CHOICE, DEVICES, DTYPE, LIBRARY, SHAPE, TOGETHER, WHOLE, quote
 from ..formats import Encoding, Ragged
@@ -21,11 +21,10 @@ from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Pullback
 from ..launch.kernel import variant_of
 from .annotations import Batch, Reduced, Weights
-from .bags import MAX, MEAN, NOTHING, PATH, SUM, Bags, Operands, Source, bag_rows
+from .bags import BAG_MAX, BAG_MEAN, BAG_SUM, PATH, Bags, Operands, Source, bag_rows
 from .reduction import operand_of_reduction
 from .weighted_sums import weights_of
 
-FLOATS = (*HALF, "float32", "float64")
 _SINGLES = variant_of("float32", "float32", "int64", "float32", "float32", "int64")
 
 
@@ -110,19 +109,19 @@ def embedding_bag(
 
 
 def _embedding_bag(
-    table: Shaped, ids: Batch, weights: Weights | None = None, mode: str = SUM, sparse: bool = False
+    table: Shaped, ids: Batch, weights: Weights | None = None, mode: str = BAG_SUM, sparse: bool = False
 ) -> Call[Reduced]:
     """`embedding_bag` for whatever is given, with its gradient."""
-    if not (isinstance(mode, str) and mode in (SUM, MEAN, MAX)):
+    if not (isinstance(mode, str) and mode in (BAG_SUM, BAG_MEAN, BAG_MAX)):
         raise CHOICE(f'mode must be "sum", "mean" or "max", not {quote(mode)}')
-    if weights is not None and mode == MAX:
+    if weights is not None and mode == BAG_MAX:
         raise TOGETHER('weights go with the modes "sum" and "mean"')
     library, rows = adopt(table, "table")
     name = library.dtype_name(rows.dtype)
     if not rows.shape:
         raise SHAPE("table must have the axes (rows, *item), but is a single number")
-    if name not in FLOATS:
-        raise DTYPE(f"embedding_bag is for tables of floats ({', '.join(FLOATS)}), but table has dtype {name}")
+    if name not in FLOAT_NAMES:
+        raise DTYPE(f"embedding_bag is for tables of floats ({', '.join(FLOAT_NAMES)}), but table has dtype {name}")
     if flag(sparse, "sparse") and not library.has_sparse:
         raise LIBRARY(f"sparse gradients are those of PyTorch, but table is an array of {library.name}")
     found = operand_of_reduction(ids)
@@ -147,7 +146,7 @@ def _embedding_bag(
         return slopes[0], slopes[1] if mass.gradient is None else mass.gradient(slopes[1])
 
     return Call(
-        operands, call.rule, found.result, gradient, call.second_order if mass is not None or mode == MAX else None
+        operands, call.rule, found.result, gradient, call.second_order if mass is not None or mode == BAG_MAX else None
     )
 
 
@@ -158,7 +157,7 @@ by_level(keeps=False, batch=1, marks=("weights",), gradients=("table", "weights"
 def _plainly(table: Given, ids: Batch, weights: Given, mode: object, sparse: object) -> Array | None:
     """The result of plain arrays on the host; None for all else, and for ids that are wrong."""
     library = library_of_type(type(table))
-    if type(ids) is not Ragged or library is None or (mode is not SUM and mode is not MEAN):
+    if type(ids) is not Ragged or library is None or (mode is not BAG_SUM and mode is not BAG_MEAN):
         return None
     structure, mass = ids._structure, None
     if weights is not None and library_of_type(type(weights)) is not library:
@@ -179,8 +178,8 @@ def _plainly(table: Given, ids: Batch, weights: Given, mode: object, sparse: obj
             return None
     out = library.empty((structure.n, rows.shape[1]), table.dtype, table)
     values, wrong = library.result(out), np.zeros(1, np.int64)
-    totals = values if mass is None or mode is SUM else np.empty(structure.n, np.float32)
-    args = (structure.offsets, NOTHING, rows.shape[0], int(mode is MEAN), int(mass is not None))
+    totals = values if mass is None or mode is BAG_SUM else np.empty(structure.n, np.float32)
+    args = (structure.offsets, NO_INTS, rows.shape[0], int(mode is BAG_MEAN), int(mass is not None))
     given = (rows, rows if mass is None else mass, flat)
     bag_rows.start(NUMPY, given, (values, totals, wrong), args, rows.shape[1], structure, variant=_SINGLES)
     bag_rows.teach(PATH.sums, (table.dtype,), table.dtype, _SINGLES)
@@ -197,7 +196,7 @@ class _InGraph:
 
     def __init__(self, ids: Ragged[Any], mode: str, sparse: bool) -> None:
         self.ids, self.mode, self.sparse = ids, mode, sparse
-        self.height, self.places = 0, NOTHING
+        self.height, self.places = 0, NO_INTS
         self.pullback: Pullback | None = None
 
     def forget(self) -> None:
@@ -225,7 +224,7 @@ class _InGraph:
         if self.pullback is None:
             structure = self.ids._structure
             library, shape = library_of(dy), (self.height, *dy.shape[1:])
-            dx = PATH.back(self.places, structure, dy, self.height, self.mode == MEAN, self.sparse)
+            dx = PATH.back(self.places, structure, dy, self.height, self.mode == BAG_MEAN, self.sparse)
             if dx is not None:
                 return (library.sparse(dx[0], dx[1], shape) if self.sparse else dx,)
             name = library.dtype_name(dy.dtype)

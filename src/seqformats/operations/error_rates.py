@@ -15,13 +15,13 @@ from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from .annotations import Batch
 from .calculation import settle
-from .distance import LEAST, pair_of
+from .distance import MIN_INT64, pair_of
 from .texts import characters, in_numbers, number_words, texts_of
 
 count_errors = kernel("count_errors")
-TABLE = 512
+_TABLE_SIZE = 512
 """Numbers of a hash table, with the masks in it."""
-MOST = 1 << 21
+MAX_TRACE = 1 << 21
 """Numbers that a pair may have to find its way back; longer pairs find it by a table."""
 _NAMES = ("references", "hypotheses")
 
@@ -130,8 +130,8 @@ def edits(*, references: Batch, hypotheses: Batch, level: int = INNERMOST) -> Ed
     out = library.empty((4 * n,), library.dtype("int64"), pair.items)
     if n:
         columns = (one._structure.lengths + 63) // 64 * two._structure.lengths
-        most = min(2 * int(columns.max()), MOST)
-        pair.start(count_errors, out, TABLE + two._structure.longest + 1 + most, most)
+        most = min(2 * int(columns.max()), MAX_TRACE)
+        pair.start(count_errors, out, _TABLE_SIZE + two._structure.longest + 1 + most, most)
     out = settle(library, out)
     return EditCounts(*[out[k * n : (k + 1) * n] for k in range(4)])
 
@@ -234,11 +234,11 @@ def _of_tokens(references: Batch, hypotheses: Batch) -> EditCounts:
 def _of_pair(one: Array, two: Array) -> EditCounts:
     """The errors of one pair of tokens on the host, which takes less time than it takes to make batches of them."""
     m, n = one.size, two.size
-    most = min(2 * ((m + 63) // 64 * n), MOST)
-    room = TABLE + n + 1 + most
+    most = min(2 * ((m + 63) // 64 * n), MAX_TRACE)
+    room = _TABLE_SIZE + n + 1 + most
     out = np.empty(4, np.int64)
     ends = np.array([[0, m], [0, n], [0, 1]])
     layouts = [Layout(cum, cum, cum, -1, 0, 1, 0) for cum in ends[:2]]
-    args = (one, two, out, np.empty(room, np.int64), *layouts, ends[2], np.array([room, LEAST, most]), 1)
+    args = (one, two, out, np.empty(room, np.int64), *layouts, ends[2], np.array([room, MIN_INT64, most]), 1)
     count_errors.run_over(args, Work(1, m * n), 8 * m * n, one.dtype.num)
     return EditCounts(*[out[k : k + 1] for k in range(4)])

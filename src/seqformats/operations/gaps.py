@@ -21,13 +21,13 @@ from ..arrays import NUMPY, Array, Library, freeze
 from ..arrays.library import Operand
 from ..converters.convert import relaid
 from ..formats import Encoding, Ragged
-from ..formats.arithmetic import NUMBERS, REFLECTED, fail
+from ..formats.arithmetic import NUMBER_TYPES, REFLECTED, fail
 from ..formats.pairs import is_own
 from ..memory_checks import remember
 
 Function: TypeAlias = Callable[..., Any]
 
-SMALL = 1 << 14
+MAX_MARKED_NUMBERS = 1 << 14
 """Numbers in a batch up to which marks are kept."""
 _UFUNCS: dict[Function, tuple[np.ufunc, bool]] = {
     operator.abs: (np.absolute, False),
@@ -79,7 +79,7 @@ def calculate(function: Function, first: Encoding, others: tuple[Any, ...]) -> A
     `others` are what `go_beside` lets in.
     """
     shape, structure = first._shape, first._structure
-    if not first._gapped or structure.late or not structure.rows or math.prod(shape) > SMALL:
+    if not first._gapped or structure.late or not structure.rows or math.prod(shape) > MAX_MARKED_NUMBERS:
         return None
     data: Any = first.data
     library, arrays, batches = first._look(), [data], [0]
@@ -123,7 +123,7 @@ def go_beside(first: Encoding, others: tuple[Any, ...]) -> bool:
     """Tell whether these are numbers, batches over the same structure, or arrays that broadcast to each item."""
     data: Any = first._sample()
     for x in others:
-        if type(x) in NUMBERS or (type(x) is type(first) and x._structure is first._structure):
+        if type(x) in NUMBER_TYPES or (type(x) is type(first) and x._structure is first._structure):
             continue
         if type(data) is np.ndarray:
             if not isinstance(x, np.generic) and (type(x) is not np.ndarray or x.dtype.hasobject):
@@ -152,7 +152,7 @@ def _by_library(function: Function, first: Encoding, arrays: list[Any], batches:
     for at, x in enumerate(arrays[1:], 1):
         cases = 8 * cases + _case_of(x, at in batches, first)
     plans = [_plan(function, first, arrays, batches, quiet, library) for quiet in (False, True)]
-    fills, clear = plans[not library.wants_grad([a for a in arrays if type(a) not in NUMBERS])]
+    fills, clear = plans[not library.wants_grad([a for a in arrays if type(a) not in NUMBER_TYPES])]
     given = list(arrays)
     for at, value in zip(batches, fills, strict=False):
         given[at] = library.fill_places(given[at], gaps, value)
@@ -171,7 +171,7 @@ def _case_of(x: Any, batch: bool, first: Encoding) -> int:
     """The digit by which `core.map_items` tells operands apart in the last part of its key."""
     if batch:
         return 5 if x.dtype == first._dtype else 7
-    if type(x) not in NUMBERS:
+    if type(x) not in NUMBER_TYPES:
         return 6
     if type(x) is complex:
         return 0

@@ -15,7 +15,7 @@ from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, Pullback
 from .annotations import Weights
-from .class_loss import ITEM, ONE, SEQUENCE
+from .class_loss import LOSS_OF_BATCH, LOSS_OF_ITEM, LOSS_OF_SEQUENCE
 from .companions import one_sequence
 from .options import label
 from .reduction import over_levels, rows_or_data
@@ -30,7 +30,7 @@ class ItemWeights(NamedTuple):
 
     given: Operand
     shape: Encoding  # of the batch of the loss, without data
-    each: int  # ONE, SEQUENCE, ITEM or TOTAL
+    each: int  # LOSS_OF_BATCH, LOSS_OF_SEQUENCE, LOSS_OF_ITEM or LOSS_TOTAL
     weighing: WeightedSums
     sums: Structure  # the items of each sum
     counted: Array | None  # bools (rows,): which items have a loss; None for all
@@ -53,11 +53,11 @@ class ItemWeights(NamedTuple):
             right = Ragged._freeze(kept, structure)
         if ignore is not None:
             counted = _differs(library, rows_of(right), ignore)
-        mean = each in (ONE, SEQUENCE)
-        if each == ITEM:
+        mean = each in (LOSS_OF_BATCH, LOSS_OF_SEQUENCE)
+        if each == LOSS_OF_ITEM:
             sums = Structure.of_lengths(np.ones(structure.rows, np.int64))
         else:
-            sums = structure if each == SEQUENCE else one_sequence(structure.rows)
+            sums = structure if each == LOSS_OF_SEQUENCE else one_sequence(structure.rows)
         made = cls(given, without_data(own), each, WeightedSums(None, int(mean), kind, False), sums, counted)
         return made, right, ignore
 
@@ -92,16 +92,16 @@ class ItemWeights(NamedTuple):
 
     def _result(self, values: Array) -> Any:
         """Return the sums or means as the caller gets them."""
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             return restore(Ragged._freeze(values, self.shape._structure), self.shape)
-        return over_levels(values, self.shape) if self.each == SEQUENCE else values.reshape(())
+        return over_levels(values, self.shape) if self.each == LOSS_OF_SEQUENCE else values.reshape(())
 
     def _slopes(self, dy: Operands) -> Array:
         """The gradient of the result as that of the sums or means."""
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             return rows_of(dy)
         slopes = rows_or_data(dy)
-        return slopes if self.each == SEQUENCE else slopes.reshape(1)
+        return slopes if self.each == LOSS_OF_SEQUENCE else slopes.reshape(1)
 
     def _count(self, library: Library, rows: Array) -> Array:
         """Weights, or their gradients, with 0 for items without a loss."""

@@ -20,10 +20,10 @@ from ..gradients.operation import Call, Pullback, operand
 from .annotations import Batch, Weights
 from .calculation import flat_layout
 from .choices import Ignored
-from .class_loss import ITEM, ONE, SEQUENCE, TOTAL, ClassLoss, counts_of
+from .class_loss import LOSS_OF_BATCH, LOSS_OF_ITEM, LOSS_OF_SEQUENCE, LOSS_TOTAL, ClassLoss, counts_of
 from .companions import one_sequence
 from .item_weights import ItemWeights
-from .loss import REDUCTIONS, items_of, targets_of
+from .loss import LOSS_REDUCTIONS, items_of, targets_of
 from .options import choice, label, share
 from .reduction import over_levels, rows_or_data
 from .spread import spread, sum_items
@@ -112,7 +112,7 @@ def linear_cross_entropy(
     """
     found = operand(hidden)
     own = found.own
-    each = choice(reduction, "reduction", REDUCTIONS)
+    each = choice(reduction, "reduction", LOSS_REDUCTIONS)
     parameters = _parameters(own, weight, bias)
     library, name = library_of(own._sample()), library_of(own._sample()).dtype_name(own._dtype)
     classes = int(parameters[0].shape[0])
@@ -130,7 +130,7 @@ def linear_cross_entropy(
         library,
         name,
         kind,
-        ONE if each == TOTAL else each,
+        LOSS_OF_BATCH if each == LOSS_TOTAL else each,
         mass,
         library.astype(rows_of(right), "int64"),
         _scale(library, counts, each, kind),
@@ -146,7 +146,7 @@ def linear_cross_entropy(
             return (first, *slopes[1:])
         return (first, *slopes[1:-1], mass.given.gradient(slopes[-1]))
 
-    result = found.result if each == ITEM else None
+    result = found.result if each == LOSS_OF_ITEM else None
     factors = () if mass is None else (mass.given.own,)
     return Call((own, *parameters, *factors), loss.rule, result, gradient, loss.second_order)
 
@@ -178,11 +178,11 @@ def _place_like(own: Encoding, given: object, what: str) -> Array:
 
 def _scale(library: Library, counts: Array, each: int, kind: str) -> Array | None:
     """Return the factor of the sum of the losses of each sequence, ``(n,)``; None for the losses themselves."""
-    if each == ITEM:
+    if each == LOSS_OF_ITEM:
         return None
-    if each == ONE:
+    if each == LOSS_OF_BATCH:
         counts = counts * 0 + counts.sum()
-    elif each == TOTAL:
+    elif each == LOSS_TOTAL:
         counts = counts * 0
     if type(counts) is np.ndarray:
         return (1.0 / np.maximum(counts, 1)).astype(kind)
@@ -196,7 +196,7 @@ class _LinearLoss(NamedTuple):
     library: Library
     name: str  # the dtype of the states, and that of the kernels
     kind: str
-    each: int  # ONE, SEQUENCE or ITEM
+    each: int  # LOSS_OF_BATCH, LOSS_OF_SEQUENCE or LOSS_OF_ITEM
     mass: ItemWeights | None  # the weights of items, which are the last operand
     targets: Array  # int64 (rows,)
     scale: Array | None
@@ -229,13 +229,13 @@ class _LinearLoss(NamedTuple):
 
     def reduce(self, losses: Encoding) -> Any:
         """The result, of the losses of items in float32 or more."""
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             return restore(losses._with_data(self.library.astype(losses.data, self.name)), self.shape)
         y = sum_items(losses) * self.scale_beside(losses.data)
-        if self.each == ONE:
+        if self.each == LOSS_OF_BATCH:
             y = sum_items(Ragged._freeze(y, one_sequence(losses._structure.n))).reshape(())
         y = self.library.astype(y, self.name)
-        return over_levels(y, self.shape) if self.each == SEQUENCE else y
+        return over_levels(y, self.shape) if self.each == LOSS_OF_SEQUENCE else y
 
     def scale_beside(self, like: Array) -> Array:
         """The scale as an array of the library, ``(n,)``."""
@@ -251,7 +251,7 @@ class _LinearLoss(NamedTuple):
     def slopes(self, dy: Operands, like: Array) -> Array:
         """The gradient of the loss of each item, ``(rows,)``."""
         library, structure = self.library, self.shape._structure
-        if self.each == ITEM:
+        if self.each == LOSS_OF_ITEM:
             return library.astype(rows_of(dy), self.kind)
         scale = self.scale_beside(like)
         by_sequence = library.astype(rows_or_data(dy), self.kind) * scale
@@ -317,7 +317,9 @@ class _Piece(NamedTuple):
         on = NUMPY if library.kind(z._sample()) == "cpu" else library
         targets = whole.targets[self.begin : self.end]
         ones = np.ones(1, whole.kind)
-        return ClassLoss(at, at, library, whole.name, whole.kind, on, ITEM, targets, ones, whole.factors, whole.ignored)
+        return ClassLoss(
+            at, at, library, whole.name, whole.kind, on, LOSS_OF_ITEM, targets, ones, whole.factors, whole.ignored
+        )
 
     def batch(self, scores: Array) -> Encoding:
         """The scores as a batch of one sequence."""

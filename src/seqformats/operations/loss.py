@@ -26,12 +26,13 @@ from ..gradients.operation import (
 )
 from .annotations import B, Batch, Flat, Nested, Weights
 from .calculation import name_of
-from .class_loss import ITEM, ClassLoss, loss_of
+from .class_loss import LOSS_OF_ITEM, ClassLoss, loss_of
 from .item_weights import ItemWeights
 from .options import choice
 from .reduction import operand_of_reduction
 
-REDUCTIONS = ("mean", "sequence", "none", "sum")  # by the numbers ONE, SEQUENCE, ITEM and TOTAL
+LOSS_REDUCTIONS = ("mean", "sequence", "none", "sum")
+"""What `LOSS_OF_BATCH`, `LOSS_OF_SEQUENCE`, `LOSS_OF_ITEM` and `LOSS_TOTAL` are called, in their order."""
 
 
 @overload
@@ -171,10 +172,10 @@ def _prepare(
     reduction: object,
     weights: Weights | None,
 ) -> Call[Any]:
-    each = choice(reduction, "reduction", REDUCTIONS)
+    each = choice(reduction, "reduction", LOSS_REDUCTIONS)
     if weights is not None:
         return _prepare_weighted(logits, targets, ignore, label_smoothing, each, weights)
-    own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
+    own, result, gradient = to_be_summed(operand(logits) if each == LOSS_OF_ITEM else operand_of_reduction(logits))
     right = targets_of(targets, own)
     loss = loss_of(own, right, each, ignore, label_smoothing)
 
@@ -193,10 +194,10 @@ def _prepare_weighted(
     logits: Batch, targets: Batch | Integers, ignore: int | None, smoothing: float, each: int, weights: Weights
 ) -> Call[Any]:
     """`cross_entropy` with weights, of the losses of items."""
-    own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
+    own, result, gradient = to_be_summed(operand(logits) if each == LOSS_OF_ITEM else operand_of_reduction(logits))
     kind = in_floats(name_of(own), "a cross entropy")[0]
     mass, right, ignore = ItemWeights.from_weights(weights, own, targets_of(targets, own), each, ignore, kind)
-    loss = loss_of(own, right, ITEM, ignore, smoothing)
+    loss = loss_of(own, right, LOSS_OF_ITEM, ignore, smoothing)
 
     def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Any, Pullback | None]:
         if back:

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, SupportsFloat, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, freeze, library_of
+from ..arrays import NO_INTS, Array, Library, freeze, library_of
 from ..converters.convert import convert, relaid, rows_of
 from ..converters.layouts import check_at_least
 from ..converters.like import convert_like
@@ -29,7 +29,7 @@ from ..formats.annotations import Given, Integers
 from ..formats.bare import is_batch
 from ..formats.encoding import abridge
 from ..formats.leaves import without_data
-from ..formats.structure import MOST, Structure, integers
+from ..formats.structure import MAX_INT64, Structure, integers
 from ..formats.structure import whole as check_whole
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import operand
@@ -38,17 +38,17 @@ from ..memory_checks import allocate
 from .annotations import B, Batch
 from .calculation import rows_like
 from .choices import Corruption, Masking
-from .options import ALL, check_places, key_of, label, number, share
+from .options import UINT32_LIMIT, check_places, key_of, label, number, share
 from .spans import divide, divide_around, rows_in_spans, special_rows
 
 mask_items, corrupt_items, pad_blocks = kernel("mask_items"), kernel("corrupt_items"), kernel("pad_blocks")
 
 _RANGES = {
-    name: (int(np.iinfo(name).min), min(int(np.iinfo(name).max), MOST))
+    name: (int(np.iinfo(name).min), min(int(np.iinfo(name).max), MAX_INT64))
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 }
 """What ids of these dtypes can be, beside labels of int64."""
-_NO_MARKS, _NO_IDS = freeze(np.zeros(0, np.uint8)), freeze(np.zeros(0, np.int64))
+_NO_MARKS = freeze(np.zeros(0, np.uint8))
 
 
 class MaskedTokens(NamedTuple, Generic[B]):
@@ -210,7 +210,7 @@ def mask_tokens(
     own, items = tokens.own, tokens.items
     in_words = whole is not None and whole is not False
     numbers, drawn = _numbers(tokens.name, rate, mask_id, vocabulary, split, seed, ignore, in_words)
-    held, kept = _NO_MARKS, _NO_IDS
+    held, kept = _NO_MARKS, NO_INTS
     if isinstance(special, Set) or not is_batch(special):
         kept = _sorted_ids(special)
     else:
@@ -420,10 +420,10 @@ def _numbers(
     mask = check_whole(mask_id, "mask_id")
     if not least <= mask <= most:
         raise EXACT(f"mask_id={quote(mask_id)} does not fit {name}, the dtype of the ids")
-    drawn, count = _NO_IDS, 0
+    drawn, count = NO_INTS, 0
     if isinstance(vocabulary, (int, np.integer)):
         count = check_at_least(vocabulary, "vocabulary", 1)
-        if count > min(most + 1, ALL):
+        if count > min(most + 1, UINT32_LIMIT):
             raise EXACT(f"vocabulary={quote(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
     elif vocabulary is not None:
         drawn = freeze(integers(vocabulary, "vocabulary"))
@@ -435,13 +435,13 @@ def _numbers(
     part = share(rate, "rate")
     of = 1.0 if in_words else part  # an item of a word has a number of its own
     ends = (part, of * masked, of * (masked + changed if kept else 1.0))
-    bounds = [round(end * ALL) for end in ends]
+    bounds = [round(end * UINT32_LIMIT) for end in ends]
     return freeze(np.array([key_of(seed), *bounds, mask, count, label(ignore)], np.int64)), drawn
 
 
 def _sorted_ids(special: Given) -> Array:
     if type(special) is tuple and not special:
-        return _NO_IDS
+        return NO_INTS
     return freeze(np.sort(integers(list(special) if isinstance(special, Set) else special, "special")))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..arrays import NUMPY, Array, Library, library_named, library_of
 from ..converters.layouts import check_at_least
 from ..converters.library import cast, change_arrays, in_library
 from ..errors import CHOICE, EXACT, OVERFLOW, SHAPE, WHOLE, quote
 from ..formats import Encoding
-from ..formats.structure import MOST, flag, whole
+from ..formats.structure import INT64, MAX_INT64, flag, whole
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel
 from ..memory_checks import allocate
@@ -21,7 +19,6 @@ fill_inputs = kernel("fill_inputs")
 
 _SIDES = ("left", "right")
 _NAMES = ("input_ids", "attention_mask", "position_ids", "labels")
-_INT64 = np.dtype(np.int64)
 
 
 def model_inputs(
@@ -104,7 +101,7 @@ def model_inputs(
     flag(labels, "labels")
     pad, ignored = _int64(pad_id, "pad_id"), _int64(ignore, "ignore")
     step = check_at_least(multiple_of, "multiple_of", 1)
-    most = MOST if most is None else check_at_least(most, "most", 0)
+    most = MAX_INT64 if most is None else check_at_least(most, "most", 0)
     x = _tokens(ids)
     data, structure = x.data, x._structure
     target = library_of(data) if library is None else library_named(library)
@@ -128,7 +125,7 @@ def model_inputs(
 
 def _int64(value: object, what: str) -> int:
     number = whole(value, what)
-    if not -MOST <= number <= MOST:
+    if not -MAX_INT64 <= number <= MAX_INT64:
         raise EXACT(f"{what} must fit int64, but is {quote(number)}")
     return number
 
@@ -139,12 +136,12 @@ def _tokens(ids: Batch) -> Encoding:
     if x.item_shape:
         raise SHAPE(f"model_inputs is for tokens, items of shape (), but they have shape {x.item_shape}")
     x = in_one_array(x)
-    if x.dtype is _INT64:
+    if x.dtype is INT64:
         return x
     library, kind = library_of(x.data), name_of(x)
     if not kind.startswith(("int", "uint")) and x.rows:
         raise WHOLE(f"tokens are integers, but the items have dtype {kind}")
-    if kind == "uint64" and x.rows and int(library.to_numpy(x.data).max()) > MOST:
+    if kind == "uint64" and x.rows and int(library.to_numpy(x.data).max()) > MAX_INT64:
         raise OVERFLOW("tokens must fit int64, but one of them does not")
     if kind in ("int32", "int64") and getattr(x.dtype, "isnative", True):
         return x

@@ -20,7 +20,7 @@ from ..gradients.operation import Call, linear, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .calculation import Calculation, Spreading, flat_layout
 from .pieces import vary_parts
-from .reduction import MEAN, ZERO, Reduction, rows_or_data
+from .reduction import MODE_MEAN, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_items
 
 VARIANCE, DEVIATION = 0, 1
@@ -56,7 +56,7 @@ def _second_order(deviation: int, ddof: int, x: Encoding, dy: Reduced) -> Encodi
     library, item = library_of(rows), x.item_shape
     flat = flat_layout(structure, item, rows.dtype)
     items: Encoding = Ragged._freeze(rows, structure)
-    mean = linear(lambda z: sum_items(z, MEAN), lambda dz: spread(dz, flat, MEAN), items)
+    mean = linear(lambda z: sum_items(z, MODE_MEAN), lambda dz: spread(dz, flat, MODE_MEAN), items)
     factor = (2.0 - deviation) / np.maximum(structure.lengths - ddof, 1) * (structure.lengths > ddof)
     by = library.from_host(factor.reshape(-1, *[1] * len(item)), rows)
     slopes = rows_or_data(dy) * library.astype(by, library.dtype_name(rows.dtype))

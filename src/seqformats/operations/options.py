@@ -11,15 +11,15 @@ from ..arrays import is_array, library_of
 from ..converters.layouts import check_at_least
 from ..errors import CHOICE, EXACT, KIND, LOST, OVERFLOW, RANGE, quote
 from ..formats.leaves import wants_grad
-from ..formats.structure import MOST, Structure, whole
+from ..formats.structure import MAX_INT64, Structure, whole
 
-ALL = 1 << 32
+UINT32_LIMIT = 1 << 32
 """Random numbers are below this, and so is every place in a sequence that has some."""
 
 
 def number(value: object, what: str) -> float:
     """Read a float; TypeError for an object that is no number, and for a tensor whose gradient would be lost."""
-    if type(value) is float or (type(value) is int and -ALL < value < ALL):
+    if type(value) is float or (type(value) is int and -UINT32_LIMIT < value < UINT32_LIMIT):
         return float(value)
     given: Any = value
     library = library_of(given) if is_array(given) else None
@@ -54,17 +54,17 @@ def share(value: object, what: str) -> float:
 def label(ignore: object) -> int:
     """Read what stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
     found = whole(ignore, "ignore")
-    if not -MOST - 1 <= found <= MOST:
+    if not -MAX_INT64 - 1 <= found <= MAX_INT64:
         raise EXACT(f"ignore={quote(ignore)} does not fit int64, the dtype of labels")
     return found
 
 
 def key_of(seed: object) -> int:
     """A seed, from 0 to 2^63 - 1; ConversionError for others."""
-    return seed if type(seed) is int and 0 <= seed <= MOST else check_at_least(seed, "seed", 0)
+    return seed if type(seed) is int and 0 <= seed <= MAX_INT64 else check_at_least(seed, "seed", 0)
 
 
 def check_places(structure: Structure) -> None:
     """StructureError for a sequence with more items than there are places with random numbers."""
-    if structure.longest > ALL:
+    if structure.longest > UINT32_LIMIT:
         raise OVERFLOW(f"a sequence of {structure.longest} items has more places than random numbers know, 2^32")

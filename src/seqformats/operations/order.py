@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Given
 from ..formats.call_plans import by_plan
 from ..formats.rows import move
-from ..formats.structure import MOST, Structure, flag
+from ..formats.structure import MAX_INT64, Structure, flag
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Call, Operation, Pullback, operand, operands_of, with_rule
 from ..launch.kernel import planning
@@ -25,7 +25,7 @@ from .attention import position_ids
 from .calculation import flat_layout, in_one_array, name_of, settle
 from .companions import batch_beside
 from .filter import starts_of_equal
-from .ordering import PLACES, VALUES, order
+from .ordering import WANT_PLACES, WANT_VALUES, order
 from .pick import in_kind_of, pick, pick_call, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
@@ -82,7 +82,7 @@ def _shorten(structure: Structure, counts: Array | int) -> Structure:
 
 def _sort(x: Encoding, falling: bool) -> Encoding:
     z = in_one_array(x)
-    data = order(z, z, falling, wanted=VALUES)[0]
+    data = order(z, z, falling, wanted=WANT_VALUES)[0]
     if data.dtype != z._dtype:
         return _sort_rule(x, falling)[0]
     return x._with_data(data)
@@ -104,7 +104,7 @@ def _sorted_by(x: object, keys: Batch, falling: bool) -> Call[Any]:
     if beside.item_shape not in ((), (1,)):
         raise SHAPE(f"by must have one key per item, item shape () or (1,), but has {beside.item_shape}")
     at = flat_layout(own._structure, beside.item_shape, beside.dtype)
-    places = order(in_one_array(beside), at, falling, wanted=PLACES)[1].reshape(-1)
+    places = order(in_one_array(beside), at, falling, wanted=WANT_PLACES)[1].reshape(-1)
     return Call(own, pick_call(own, places, own._structure), result, gradient)
 
 
@@ -224,7 +224,7 @@ def argsort(x: B, *, descending: bool = False, level: int = INNERMOST) -> B:
     own, result, _ = operand(x)
     falling = flag(descending, "descending")
     z = in_one_array(own)
-    y = own._with_data(settle(library_of(z.data), order(z, z, falling, wanted=PLACES)[1]))
+    y = own._with_data(settle(library_of(z.data), order(z, z, falling, wanted=WANT_PLACES)[1]))
     found: B = y if result is None else result(y)
     return found
 
@@ -312,7 +312,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     own, result, gradient = operand(x)
     falling = flag(largest, "largest")
     structure = own._structure
-    counts: Any = k if type(k) is int and 0 <= k <= MOST else per_sequence(k, structure.n, "k")
+    counts: Any = k if type(k) is int and 0 <= k <= MAX_INT64 else per_sequence(k, structure.n, "k")
     if counts is not k and (counts < 0).any():
         i = int((counts < 0).argmax())
         raise ARGUMENT(f"k must not be negative, but is {counts[i]} for sequence {i}")
@@ -405,7 +405,7 @@ def unique(x: B, *, counts: bool = False, level: int = INNERMOST) -> B | Unique[
         raise SHAPE(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
     structure = own._structure
     at = flat_layout(structure, own.item_shape, own.dtype)
-    values = order(in_one_array(own), at, False, wanted=VALUES)[0]
+    values = order(in_one_array(own), at, False, wanted=WANT_VALUES)[0]
     z = Ragged._freeze(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
     parts = Kept.from_marks(starts_of_equal(z).data, structure)
     lengths = parts.kept

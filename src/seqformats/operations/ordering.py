@@ -28,11 +28,11 @@ _INFINITY = {
 """Of floats: the bits that are no sign, and those of infinity, beyond which NaN are."""
 _WITHOUT_SIGN = (-1 << 63, 0)
 """Of uint64: what makes a signed integer of it that has the same order."""
-VALUES, PLACES, BOTH = 1, 2, 3
+WANT_VALUES, WANT_PLACES, WANT_BOTH = 1, 2, 3
 """What is wanted of the kernel."""
 
 
-def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: int = BOTH) -> tuple[Array, Array]:
+def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: int = WANT_BOTH) -> tuple[Array, Array]:
     """The items of every sequence in order, column by column, and their places, int64, laid out as `to`.
 
     `to` has as many of them as it has rows; its data need not be there, but it is in blocks, or by the steps of `x`.
@@ -52,9 +52,11 @@ def order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: 
     room = scratch(library, (2 * size,), "int64", data)
     keys, none = room[:size], (0, *item)
     values = (
-        rows_like(library, to, item, ints.dtype, data) if wanted & VALUES else library.empty(none, ints.dtype, data)
+        rows_like(library, to, item, ints.dtype, data)
+        if wanted & WANT_VALUES
+        else library.empty(none, ints.dtype, data)
     )
-    places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & PLACES else keys[:0]
+    places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & WANT_PLACES else keys[:0]
     if width and structure.n and (to._structure.late or to._structure.rows):
         made = values, places, keys, room[size:]
         args = (x._layout(), to._layout(), Order(*form, falling + 2 * nans, wanted))
@@ -72,7 +74,7 @@ def wants_order(library: Library, x: Encoding) -> bool:
 
 def in_order(x: Encoding, places: bool) -> tuple[Array, Array]:
     """The items of every sequence in order, NaN last, and if they are wanted their places, both laid out as `x`."""
-    return order(x, x, False, wanted=BOTH if places else VALUES)
+    return order(x, x, False, wanted=WANT_BOTH if places else WANT_VALUES)
 
 
 plans: dict[Any, tuple[str | None, Any, tuple[int, int]]] = {}

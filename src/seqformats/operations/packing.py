@@ -12,7 +12,7 @@ from ..converters.layouts import check_at_least, one_of
 from ..errors import LONG, OVERFLOW, SHAPE, UNLIKE, WHOLE
 from ..formats import Ragged
 from ..formats.annotations import Given
-from ..formats.structure import MOST, Structure, flag
+from ..formats.structure import MAX_INT64, Structure, flag
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from .annotations import Batch, Lengths
@@ -235,7 +235,7 @@ def _integers(given: Given, what: str) -> tuple[Structure, Array, Array]:
             return own._structure, empty, rows
         raise WHOLE(f"{what} are integers, but the items have dtype {kind}")
     host = library.to_numpy(rows)
-    if kind == "uint64" and host.size and int(host.max()) > MOST:
+    if kind == "uint64" and host.size and int(host.max()) > MAX_INT64:
         raise OVERFLOW(f"{what} must fit int64, but one of them does not")
     return own._structure, host, rows
 

@@ -1,7 +1,7 @@
 """Products of all pairs of items of two batches, sequence by sequence, and the late interaction that they score.
 
-One rule says how products are calculated: from `LARGE` multiplications a pair of sequences on by the library's own
-product of matrices, one pair after the other, below that by one kernel over all pairs at once.
+One rule says how products are calculated: from `MIN_PRODUCTS_FOR_MATMUL` multiplications a pair of sequences on
+by the library's own product of matrices, one pair after the other, below that by one kernel over all pairs at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import core
 from ..arrays import Array, Library, freeze, library_of, to_host
-from ..arrays.dtypes import HALF
+from ..arrays.dtypes import FLOAT_NAMES, HALF
 from ..converters.convert import restore, rows_of
 from ..errors import COUNTS, DTYPE, INDEX, LEVELS, OVERFLOW, SHAPE, WHOLE
 from ..formats import Encoding, LoD, Ragged
@@ -24,7 +24,7 @@ from ..gradients.operation import Call, Operand, Pullback, each_gradient, operan
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
 from .calculation import name_of
-from .embedding_bag import FLOATS, embedding_bag
+from .embedding_bag import embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
 from .reduce import reduce_sum
@@ -34,9 +34,9 @@ dot_pairs, pair_items = kernel("dot_pairs"), kernel("pair_items")
 
 Operands: TypeAlias = tuple[Any, ...]
 """Two batches."""
-LARGE = 1 << 16
+MIN_PRODUCTS_FOR_MATMUL = 1 << 16
 """Multiplications of a pair of sequences, on average, from which on it is a product of matrices of its own."""
-AT_ONCE = 1 << 20
+MAX_PRODUCTS_AT_ONCE = 1 << 20
 """Products that `maxsim` has in memory at a time, if it is not one pair alone that has more."""
 
 
@@ -179,8 +179,8 @@ def _check(x: Encoding, y: Encoding, names: tuple[str, str]) -> None:
     check_alike((x, y), "", names)
     if len(x.item_shape) != 1:
         raise SHAPE(f"{names[0]} must have items of shape (d,), but they have {x.item_shape}")
-    if name_of(x) not in FLOATS:
-        raise DTYPE(f"products are for floats ({', '.join(FLOATS)}), but {names[0]} has dtype {name_of(x)}")
+    if name_of(x) not in FLOAT_NAMES:
+        raise DTYPE(f"products are for floats ({', '.join(FLOAT_NAMES)}), but {names[0]} has dtype {name_of(x)}")
 
 
 def _candidates(own: Encoding, n: int, count: int) -> tuple[Array, Array]:
@@ -204,7 +204,7 @@ def _candidates(own: Encoding, n: int, count: int) -> tuple[Array, Array]:
 def is_large(library: Library, x: Array, products: int, n: int) -> bool:
     """Tell whether the products of n pairs of sequences, whose items are as those of `x`, are made pair by pair."""
     kind, deep = library.kind(x), int(x.shape[1])
-    return products * deep != 0 and (products * deep >= LARGE * n or kind not in ("cpu", "cuda"))
+    return products * deep != 0 and (products * deep >= MIN_PRODUCTS_FOR_MATMUL * n or kind not in ("cpu", "cuda"))
 
 
 class _Pairs(NamedTuple):
@@ -360,7 +360,7 @@ class _Scores:
         found, begin, ends = [], 0, np.cumsum(counts)
         while begin < counts.size:
             before = int(ends[begin - 1]) if begin else 0
-            end = max(int(np.searchsorted(ends, before + AT_ONCE, side="right")), begin + 1)
+            end = max(int(np.searchsorted(ends, before + MAX_PRODUCTS_AT_ONCE, side="right")), begin + 1)
             found.append(slice(begin, end))
             begin = end
         return found

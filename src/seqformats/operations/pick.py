@@ -20,7 +20,7 @@ from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.call_plans import MOST_PLACES, by_plan
 from ..formats.leaves import without_data
-from ..formats.structure import MOST, Structure
+from ..formats.structure import INT64, MAX_INT64, Structure
 from ..gradients.levels import INNERMOST, at_level, by_level
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel, planning
@@ -33,7 +33,6 @@ pick_rows, add_rows, wrap_places = kernel("pick_rows"), kernel("add_rows"), kern
 Rule = Callable[[Encoding, bool], tuple[Any, Pullback]]
 """Of a `gradients.operation.Call`."""
 
-_INT64 = np.dtype(np.int64)
 _EXACT = {"float32": "float64", "complex64": "complex128"}
 """In which dtype sums are kept, where that is not the items' own."""
 
@@ -173,9 +172,9 @@ def places_in(own: Encoding, index: object, what: str = "x") -> tuple[Array, Str
     if asked._shape[asked._lead :] not in ((), (1,)):
         raise SHAPE(f"index must hold one integer per item, but has item shape {asked.item_shape}")
     given = to_host(rows_of(asked)).reshape(-1).copy()  # read once: another thread may change what is checked
-    wanted = given if given.dtype is _INT64 else _as_int64(given)
+    wanted = given if given.dtype is INT64 else _as_int64(given)
     wanted.setflags(write=False)
-    places: Array = np.empty(wanted.size, _INT64)
+    places: Array = np.empty(wanted.size, INT64)
     r = wrap_places.run(wanted, places, structure.offsets, lengths)
     if r >= 0:
         i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
@@ -188,11 +187,11 @@ def places_in(own: Encoding, index: object, what: str = "x") -> tuple[Array, Str
 def _as_int64(given: Array) -> Array:
     """Places of any dtype; TypeError for items that are no integers."""
     if not given.size:
-        return np.empty(0, _INT64)
+        return np.empty(0, INT64)
     if given.dtype.kind not in "iu":
         raise WHOLE(f"index must hold integers, not {given.dtype}")
-    held = np.minimum(given, MOST) if given.dtype == np.uint64 else given  # what is over int64 is beyond any end
-    return held.astype(_INT64)
+    held = np.minimum(given, MAX_INT64) if given.dtype == np.uint64 else given  # what is over int64 is beyond any end
+    return held.astype(INT64)
 
 
 GATHER = Operation(pick, _gathered_rule, check=places_in)

@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsFloat, TypeAlias, overload
 
 import numpy as np
 
-from ..arrays import Array, freeze, is_array, library_of, to_host
+from ..arrays import NO_INTS, Array, freeze, is_array, library_of, to_host
 from ..arrays.dtypes import in_floats
 from ..errors import CHOICE, KIND, RANGE, SHAPE, quote
 from ..formats import Encoding
@@ -29,7 +29,6 @@ from .spread import items_at
 
 quantile_rows, ordered_quantiles = kernel("quantile_rows"), kernel("ordered_quantiles")
 quantile_back = kernel("quantile_back")
-_NONE = freeze(np.zeros(0, np.int64))
 
 Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -102,7 +101,7 @@ class _Quantiles:
         structure, item = x._structure, x._shape[x._lead :]
         data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
         out = library.empty((n, *self.levels.shape, *item), dtype, data)
-        places: Array = _NONE
+        places: Array = NO_INTS
         shares = out  # an array that the kernel takes, and does not write unless they are needed
         if needed:
             places = library.empty((n, count, 2, *item), library.dtype("int64"), data)

@@ -17,7 +17,7 @@ from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
-from ..formats.structure import MOST, Structure, integers, whole
+from ..formats.structure import MAX_INT64, Structure, integers, whole
 from ..gradients.levels import INNERMOST, at_level, by_level, operation_by_level
 from ..gradients.operation import Back, Call, Operation, Pullback, linear, linear_call, operand
 from ..launch.kernel import Work, kernel
@@ -84,7 +84,7 @@ def reverse(x: B, *, level: int = INNERMOST) -> B:
 
 def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     structure = x._structure
-    if type(start) is int and type(length) is int and start >= 0 < length <= MOST - start:
+    if type(start) is int and type(length) is int and start >= 0 < length <= MAX_INT64 - start:
         bounds = np.array((start, start + length, 1))
         kept, table, _ = core.build_structure(
             cut_runs.run, structure.n, structure.n + 1, structure.lengths, structure.offsets, bounds, 0, 0
@@ -153,7 +153,7 @@ def per_sequence(value: object, n: int, what: str) -> Array:
     if is_array(value):
         value = np.asarray(to_host(value))
         value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value
-    if type(value) is int and abs(value) <= MOST:
+    if type(value) is int and abs(value) <= MAX_INT64:
         return np.full(n, value)
     if isinstance(value, (int, np.integer)):
         return np.full(n, integers([whole(value, what)], what)[0])

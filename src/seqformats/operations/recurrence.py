@@ -18,7 +18,7 @@ from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_b
 from .annotations import B, Batch
 from .averages import Averages
 from .calculation import in_one_array, layout_for, name_of
-from .companions import NO_MARKS, NOTHING, copy_constant, floats_for, in_kind, marks_beside, settled_like
+from .companions import NO_FLOATS, NO_MARKS, copy_constant, floats_for, in_kind, marks_beside, settled_like
 from .options import number
 from .scan import Decay, Scan, decay_of, initial_of, start_of
 
@@ -270,12 +270,12 @@ class _Memory(NamedTuple):
     def pullback(self, dy: Operands) -> tuple[Any, ...]:
         """The gradients for the operands."""
         scan, decay = self.scan, self.decay
-        dy, dfinal = dy if self.final else (dy, NOTHING)
+        dy, dfinal = dy if self.final else (dy, NO_FLOATS)
         data = in_one_array(dy).data
         library, width = library_of(data), math.prod(scan.item)
         slopes = decay.slopes(scan.kind, width) if decay.is_operand else ""
         given = library.astype(data, scan.kind)
-        later = library.astype(dfinal, "float64") if self.final else NOTHING
+        later = library.astype(dfinal, "float64") if self.final else NO_FLOATS
         dx, found, dinitial = scan.backward(library, given, later, self.y, self.factors, self.first, slopes)
         name = library.dtype_name(scan.shape._dtype)
         gradients: list[Any] = [scan.shape._with_data(library.astype(dx, name))]

@@ -23,7 +23,7 @@ from ..memory_checks import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .calculation import Calculation, name_of
 
-SUM, MEAN, SQRT = 0, 1, 2
+MODE_SUM, MODE_MEAN, MODE_SQRT = 0, 1, 2
 """The modes of the kernels `sum_rows` and `spread_rows`."""
 ZERO, ONE, LOWEST = 0.0, 1.0, -math.inf
 """What kernels leave for an empty sequence.  These very objects mean that nothing else was asked for."""

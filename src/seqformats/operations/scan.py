@@ -17,7 +17,7 @@ from ..gradients.operation import Pullback
 from ..launch.kernel import kernel
 from .calculation import name_of, rows_like
 from .companions import (
-    NOTHING,
+    NO_FLOATS,
     batch_beside,
     check_beside,
     data_beside,
@@ -30,7 +30,7 @@ from .spread import sum_items
 
 recurrence_rows, recurrence_back = kernel("recurrence_rows"), kernel("recurrence_back")
 
-CHUNK = 1024
+ROWS_PER_SCAN = 1024
 """Rows that go one after the other; what is behind them is found by what they make of zero, see the kernel."""
 
 
@@ -55,7 +55,7 @@ class Scan(NamedTuple):
 
     def numbers(self) -> tuple[Any, ...]:
         """Return the arguments of the kernels between the arrays and the width."""
-        return (self.at._layout(), *self.strides, int(self.back), int(self.exclusive), int(self.blank), CHUNK)
+        return (self.at._layout(), *self.strides, int(self.back), int(self.exclusive), int(self.blank), ROWS_PER_SCAN)
 
     def forward(self, library: Library, x: Array, decay: Array, initial: Array) -> tuple[Array, Array]:
         """Data of the result in the dtype of the kernel, and the states behind all items, float64."""
@@ -72,7 +72,7 @@ class Scan(NamedTuple):
         """The gradients of items, of each number's decay in the dtype `slopes`, "" for none, and of initial states."""
         structure, width = self.at._structure, math.prod(self.item)
         dx = rows_like(library, self.at, self.item, library.dtype(self.kind), dy)
-        found = NOTHING
+        found = NO_FLOATS
         if slopes:
             found = rows_like(library, self.at, self.item, library.dtype(slopes), dy)
         dinitial = library.empty((structure.n, *self.item), library.dtype("float64"), dy)
@@ -207,8 +207,8 @@ def initial_of(given: Given, x: Encoding) -> tuple[Any, bool]:
 def start_of(library: Library, given: Given, x: Encoding) -> Array:
     """Return the initial states as kernels take them; empty for zeros."""
     if given is None:
-        return NOTHING
+        return NO_FLOATS
     if is_number(given):
         shape = (x._structure.n * math.prod(x.item_shape),)
-        return np.full(shape, float(given)) if given or given != given else NOTHING
+        return np.full(shape, float(given)) if given or given != given else NO_FLOATS
     return library.astype(given, "float64")

@@ -20,33 +20,34 @@ from ..launch.kernel import Work, kernel
 from . import pieces
 from .annotations import E
 from .calculation import Calculation, Spreading, in_one_array, layout_for, name_of
-from .reduction import MEAN, SQRT, SUM
+from .reduction import MODE_MEAN, MODE_SQRT, MODE_SUM
 
 repeat_rows, end_rows = kernel("repeat_rows"), kernel("end_rows")
 
 sums_of = [
-    Calculation("sum_rows", sums if mode == SUM else means, mode, long=pieces.sum_parts) for mode in (SUM, MEAN, SQRT)
+    Calculation("sum_rows", sums if mode == MODE_SUM else means, mode, long=pieces.sum_parts)
+    for mode in (MODE_SUM, MODE_MEAN, MODE_SQRT)
 ]
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
-_spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
+_spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MODE_MEAN, MODE_SQRT)}
 _repeat = Spreading("repeat_rows", moves=True)
 
 repeating = core.Spread(moves=True)
 """The fast path of `repeat_items`."""
 
 
-def sum_items(x: Encoding, mode: int = SUM) -> Array:
+def sum_items(x: Encoding, mode: int = MODE_SUM) -> Array:
     """``(n, *item)``: the sums (means, ...) of an encoding, outside of any autograd graph."""
     rows: Array = sums_of[mode](x)
     return rows
 
 
-def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
+def spread(rows: Array, shape: Encoding, mode: int = MODE_SUM) -> Encoding:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`, and in the graph."""
     library = library_of(rows)
     if library.autograd and library.wants_grad((rows,)):
         return linear(lambda z: spread(z, shape, mode), lambda dz: sum_items(dz, mode), rows)
-    return repeat_items(library, rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
+    return repeat_items(library, rows, shape) if mode == MODE_SUM else _spread_rows[mode](shape, rows)
 
 
 def repeat_items(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
@@ -143,7 +144,7 @@ def sum_pullback(mode: int) -> Callable[[Encoding, Array], Pullback]:
         shape = without_data(x)
         return Back(lambda rows: spread(rows, shape, mode), path, shape)
 
-    path = (_repeat if mode == SUM else _spread_rows[mode]).path
+    path = (_repeat if mode == MODE_SUM else _spread_rows[mode]).path
     return pullback
 
 

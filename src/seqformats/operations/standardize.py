@@ -20,7 +20,7 @@ from ..launch.kernel import kernel
 from .annotations import B, Batch
 from .calculation import flat_layout, in_one_array, layout_for, name_of, rows_like
 from .choices import Scaling
-from .companions import NOTHING, copy_constant, floats_for, marks_beside, one_sequence, settled_like
+from .companions import NO_FLOATS, copy_constant, floats_for, marks_beside, one_sequence, settled_like
 from .options import number
 
 standard_rows, standard_back = kernel("standard_rows"), kernel("standard_back")
@@ -49,7 +49,7 @@ class Standard(NamedTuple):
             raise RANGE(f"eps must not be negative, but is {quote(eps)}")
         return cls(center == "others", scale == "std", np.array([less, more]))
 
-    def forward(self, library: Library, x: Array, at: Encoding, marks: Array, moments: Array = NOTHING) -> Array:
+    def forward(self, library: Library, x: Array, at: Encoding, marks: Array, moments: Array = NO_FLOATS) -> Array:
         """Data of the result, in the dtype of `x`, which has one of the kernel; both are laid out as `at`."""
         out = rows_like(library, at, tuple(x.shape[at._lead :]), x.dtype, x)
         width, structure = math.prod(x.shape[at._lead :]), at._structure
@@ -58,7 +58,7 @@ class Standard(NamedTuple):
         return out
 
     def backward(
-        self, library: Library, dy: Array, x: Array, at: Encoding, marks: Array, moments: Array = NOTHING
+        self, library: Library, dy: Array, x: Array, at: Encoding, marks: Array, moments: Array = NO_FLOATS
     ) -> Array:
         """The gradient for `x`, laid out as that."""
         out = rows_like(library, at, tuple(x.shape[at._lead :]), dy.dtype, dy)
@@ -84,7 +84,7 @@ def standardize_call(
         structure = one_sequence(own._structure.rows) if level is None else structure_of(own, level)
         marks = marks_beside(where, own, flat_layout(own._structure, item, own._dtype), "where")
         at = flat_layout(structure, item, own._dtype)
-    given = NOTHING if moments is None else moments
+    given = NO_FLOATS if moments is None else moments
 
     def take(z: Encoding) -> Array:
         return library_of(z._sample()).astype(in_one_array(z).data if inner else rows_of(z), kind)

@@ -17,8 +17,8 @@ from ..formats.annotations import Given
 from ..gradients.operation import operand
 from .annotations import Batch
 
-LISTS = (list, tuple)
-MOST = 0x10FFFF
+_LIST_TYPES = (list, tuple)
+_MAX_CODE_POINT = 0x10FFFF
 """The largest code point."""
 
 
@@ -124,11 +124,11 @@ def to_text(x: Batch) -> Any:
     if rows.dtype == np.uint8:
         found: list[Any] = _decode(rows.tobytes(), offsets)
     else:
-        wrong = (rows < 0) | (rows > MOST) if rows.size else rows
+        wrong = (rows < 0) | (rows > _MAX_CODE_POINT) if rows.size else rows
         if wrong.any():
             r = int(wrong.argmax())
             i = int(np.searchsorted(own._structure.offsets, r, side="right")) - 1
-            raise EXACT(f"sequence {i} has the item {rows[r]}, but code points are from 0 to {MOST}")
+            raise EXACT(f"sequence {i} has the item {rows[r]}, but code points are from 0 to {_MAX_CODE_POINT}")
         whole = _by_code_points(rows)
         found = [whole[a:b] for a, b in itertools.pairwise(offsets)]
     for level in reversed(own._levels[:-1]):
@@ -171,7 +171,7 @@ def texts_of(given: object, what: str) -> list[str]:
     """A list of texts; one text alone is a list of one."""
     if isinstance(given, str):
         return [given]
-    if not isinstance(given, LISTS):
+    if not isinstance(given, _LIST_TYPES):
         raise KIND(f"{what} must be texts in a list, not {type(given).__name__}")
     if not {str}.issuperset(map(type, given)):
         for k, text in enumerate(given):
@@ -184,10 +184,10 @@ def are_words(given: object) -> bool:
     """Tell whether these are texts, or lists of words; the first sequence that is not empty decides."""
     if isinstance(given, str):
         return True
-    if not isinstance(given, LISTS):
+    if not isinstance(given, _LIST_TYPES):
         return False
-    first = next((part for part in given if not isinstance(part, LISTS) or len(part)), None)
-    return isinstance(first[0] if isinstance(first, LISTS) else first, str)
+    first = next((part for part in given if not isinstance(part, _LIST_TYPES) or len(part)), None)
+    return isinstance(first[0] if isinstance(first, _LIST_TYPES) else first, str)
 
 
 def in_numbers(one: Given, two: Given, names: Sequence[str]) -> tuple[Any, Any]:
@@ -195,13 +195,13 @@ def in_numbers(one: Given, two: Given, names: Sequence[str]) -> tuple[Any, Any]:
     if not (are_words(one) or are_words(two)):
         return one, two
     for x, what in zip((one, two), names, strict=True):
-        if not isinstance(x, (str, *LISTS)):
+        if not isinstance(x, (str, *_LIST_TYPES)):
             raise KIND(f"{what} must be texts or lists of words, as the other batch is, not {type(x).__name__}")
     if any(isinstance(x, str) or any(isinstance(part, str) for part in x) for x in (one, two)):
         return characters(texts_of(one, names[0])), characters(texts_of(two, names[1]))
     for x, what in zip((one, two), names, strict=True):
         for sequence in x:
-            if not (isinstance(sequence, LISTS) and all(isinstance(word, str) for word in sequence)):
+            if not (isinstance(sequence, _LIST_TYPES) and all(isinstance(word, str) for word in sequence)):
                 raise KIND(f"{what} must be lists of words, which are texts, but one of them is {quote(sequence)}")
     found = number_words(one, two)
     return found[0], found[1]

@@ -13,7 +13,7 @@ from ..errors import DTYPE, RANGE, SHAPE, quote
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import wants_grad
 from ..formats.overlapping import over_rows
-from ..formats.structure import MOST, Structure
+from ..formats.structure import MAX_INT64, Structure
 from ..gradients.levels import INNERMOST, operation_by_level
 from ..gradients.operation import Call, Pullback, operand, operand_beside
 from .annotations import Batch, Value
@@ -144,7 +144,7 @@ def _reach(given: object, what: str, times: Encoding, closed: bool) -> Any:
         raise RANGE(f"{what} must be a number that is not negative, not {quote(given)}")
     if times.dtype.kind == "f":
         return float(number)
-    number = min(number, MOST)
+    number = min(number, MAX_INT64)
     return math.floor(number) if closed else math.ceil(number)
 
 

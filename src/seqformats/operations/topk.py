@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, freeze, library_of
+from ..arrays import NO_INTS, Array, Library, freeze, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..errors import ARGUMENT
 from ..formats import Encoding
@@ -27,7 +27,6 @@ from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_dat
 from .spread import as_places, items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
-_NONE: Array = freeze(np.zeros(0, np.int64))
 
 
 @overload
@@ -145,7 +144,7 @@ def largest_of(
     n, kept, width = structure.n, min(most, max(structure.longest, 1)), math.prod(item)
     out = library.empty((n, ks.numbers.size, *item), data.dtype, data)
     long = kept * 4 <= Pieces.ROWS and pieces.are_long(library, structure, out)
-    tops, places = out, _NONE
+    tops, places = out, NO_INTS
     bare = not needed and not long and library.kind(out) == "cuda"
     if not bare or kept > 4:
         tops = library.empty((n, kept, *item), data.dtype, data)

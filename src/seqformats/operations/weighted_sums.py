@@ -30,7 +30,7 @@ from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
 from .calculation import flat_layout, in_one_array, layout_for, rows_like
 from .pieces import Job
-from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
+from .reduction import MODE_SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
 from .spread import spread, sum_items
 
 weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
@@ -154,7 +154,7 @@ class WeightedSums:
     def fill_empty(self, values: Array, totals: Array, structure: Structure, empty: Empty) -> Array:
         """The result, with `empty` where there is no item, or where weights of a mean add up to zero."""
         assert self.record is not None
-        if self.mode == SUM or not math.prod(values.shape):
+        if self.mode == MODE_SUM or not math.prod(values.shape):
             return self.record.fill_empty(values, structure, empty)
         if empty is self.record.default:
             return values

@@ -16,7 +16,7 @@ from ..formats.structure import Structure
 from ..operations import batch
 from ..operations.annotations import Batch, Lengths
 from ..operations.inspection import lengths_given
-from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, in_integers, on_host
+from .canvas import ITEMS_COLOUR, LINE_COLOUR, PADDING_COLOUR, SECOND_COLOUR, Axes, axes, bare, in_integers, on_host
 
 _BATCHES = 128  # drawn at most
 _PIXELS = 512  # of a mask, along each side
@@ -70,13 +70,13 @@ def layout(x: Batch, *, ax: Axes | None = None) -> Axes:
     ax = axes(ax, height=1.2 if of.height <= 1 else 3.2)
     ax.set(xlim=(0, max(of.width, 1)), ylim=(max(of.height, 1) + 0.35 * len(of.groups), 0))
     if of.padded:
-        _bars(ax, [(0, 0, of.width, of.height)], [EMPTY])
+        _bars(ax, [(0, 0, of.width, of.height)], [PADDING_COLOUR])
     boxes = [(box.x, box.y, box.width, box.height) for box in of.boxes]
-    _bars(ax, boxes, [COLOURS[box.sequence % len(COLOURS)] for box in of.boxes], edge=LINE)
+    _bars(ax, boxes, [COLOURS[box.sequence % len(COLOURS)] for box in of.boxes], edge=LINE_COLOUR)
     for level, groups in enumerate(of.groups):
         y = of.height + 0.2 + 0.35 * level
         for a, b in groups:
-            ax.plot([a + 0.05, b - 0.05], [y, y], color=LINE, linewidth=2, solid_capstyle="butt")
+            ax.plot([a + 0.05, b - 0.05], [y, y], color=LINE_COLOUR, linewidth=2, solid_capstyle="butt")
     across, down = _AXES.get(of.title, ("row", ""))
     ax.set(xlabel=across, ylabel=down)
     in_integers(ax)
@@ -137,12 +137,20 @@ def lengths(x: Lengths, *, bins: int = 40, ax: Axes | None = None) -> Axes:
     longest = int(given.max(initial=0))
     step = -(-(longest + 1) // most)
     counts = np.bincount(given // step, minlength=1)
-    ax.bar(np.arange(counts.size) * step, counts, width=step, align="edge", color=ITEMS, edgecolor=LINE, linewidth=0.5)
+    ax.bar(
+        np.arange(counts.size) * step,
+        counts,
+        width=step,
+        align="edge",
+        color=ITEMS_COLOUR,
+        edgecolor=LINE_COLOUR,
+        linewidth=0.5,
+    )
     title = f"{given.size} sequences, {given.sum()} items"
     if given.size:
         mean, common = float(given.sum()) / given.size, int(np.quantile(given, 0.95, method="inverted_cdf"))
-        ax.axvline(mean, color=SECOND, label="mean")
-        ax.axvline(common, color=SECOND, linestyle=":", label="95 %")
+        ax.axvline(mean, color=SECOND_COLOUR, label="mean")
+        ax.axvline(common, color=SECOND_COLOUR, linestyle=":", label="95 %")
         ax.legend(frameon=False)
         title += f": mean {mean:.1f}, 95 % up to {common}, longest {longest}"
     ax.set(xlabel="length", ylabel="sequences")
@@ -213,7 +221,7 @@ def padding(x: Lengths, *, max_items: int | None = None, multiple_of: int = 1, a
         shares[f"{n} batches in this order"] = _share(given, cuts, step)
         shares[f"{n} batches by buckets"] = _share(given[found.data], found.offsets, step)
     ax = axes(ax, height=0.8 + 0.45 * len(shares))
-    bars = ax.barh(list(shares), list(shares.values()), color=SECOND, edgecolor=LINE, linewidth=0.5)
+    bars = ax.barh(list(shares), list(shares.values()), color=SECOND_COLOUR, edgecolor=LINE_COLOUR, linewidth=0.5)
     ax.bar_label(bars, fmt="%.0f %%", padding=3)
     ax.set(xlim=(0, 110), xlabel="padding, % of what lies in memory")
     ax.set_xticks([0, 25, 50, 75, 100])
@@ -299,8 +307,8 @@ def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None
     shown = min(items.size, _BATCHES)
     ax = axes(ax)
     at = np.arange(shown)
-    ax.bar(at, filled[:shown], color=EMPTY, width=0.9, edgecolor=LINE, linewidth=0.5, label="padding")
-    ax.bar(at, items[:shown], color=ITEMS, width=0.9, label="items")
+    ax.bar(at, filled[:shown], color=PADDING_COLOUR, width=0.9, edgecolor=LINE_COLOUR, linewidth=0.5, label="padding")
+    ax.bar(at, items[:shown], color=ITEMS_COLOUR, width=0.9, label="items")
     if shown:
         ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
     total = float(filled.sum())
@@ -436,7 +444,7 @@ def _image(ax: Axes | None, seen: Array, shape: tuple[int, ...], share: float) -
     high, wide = shape
     image = seen if seen.size else np.zeros((1, 1), bool)
     extent = (-0.5, max(wide, 1) - 0.5, max(high, 1) - 0.5, -0.5)
-    colours = import_extra("matplotlib.colors", "plot").ListedColormap([EMPTY, ITEMS])
+    colours = import_extra("matplotlib.colors", "plot").ListedColormap([PADDING_COLOUR, ITEMS_COLOUR])
     ax.imshow(image, cmap=colours, vmin=0, vmax=1, extent=extent, aspect="auto", interpolation="nearest")
     in_integers(ax)
     ax.set_title(f"{high} x {wide}, {100 * share:.0f} % True", loc="left", fontsize="medium")

@@ -11,9 +11,9 @@ from ..formats.pictures import COLOURS
 Axes: TypeAlias = Any
 """matplotlib.axes.Axes, of a package that need not be there."""
 
-EMPTY = "#80808038"
+PADDING_COLOUR = "#80808038"
 """Padding, on light and on dark."""
-ITEMS, SECOND, LINE = COLOURS[0], COLOURS[1], "#808080"
+ITEMS_COLOUR, SECOND_COLOUR, LINE_COLOUR = COLOURS[0], COLOURS[1], "#808080"
 
 
 def axes(ax: Axes | None, width: float = 6.4, height: float = 3.2) -> Axes:

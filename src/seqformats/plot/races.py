@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import EMPTY, KIND, RANGE, quote
-from .canvas import ITEMS, LINE, SECOND, Axes, axes, bare
+from .canvas import ITEMS_COLOUR, LINE_COLOUR, SECOND_COLOUR, Axes, axes, bare
 
 _MOST = 64  # bars drawn
-_COLOURS = {"NumPy": ITEMS, "PyTorch": SECOND}
+_COLOURS = {"NumPy": ITEMS_COLOUR, "PyTorch": SECOND_COLOUR}
 
 
 def times(found: Sequence[Any], *, ax: Axes | None = None) -> Axes:
@@ -57,13 +57,13 @@ def times(found: Sequence[Any], *, ax: Axes | None = None) -> Axes:
     ax = axes(ax, height=0.9 + 0.3 * len(lines))
     seen: set[str] = set()
     for k, (_, arrays, ratio) in enumerate(lines):
-        colour = _COLOURS.get(arrays, LINE)
+        colour = _COLOURS.get(arrays, LINE_COLOUR)
         label = arrays if arrays not in seen else None
-        bar = ax.barh(k, ratio, color=colour, edgecolor=LINE, linewidth=0.5, label=label)
+        bar = ax.barh(k, ratio, color=colour, edgecolor=LINE_COLOUR, linewidth=0.5, label=label)
         ax.bar_label(bar, fmt="%.3g", padding=3)
         seen.add(arrays)
     ratios = [ratio for *_, ratio in lines]
-    ax.axvline(1, color=LINE, linestyle=":")
+    ax.axvline(1, color=LINE_COLOUR, linestyle=":")
     ax.set_xscale("log")
     ax.set_xlim(min(0.8, min(ratios) / 1.5), max(ratios) * 2)
     ax.set_yticks(range(len(lines)), [name for name, *_ in lines])

@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..errors import INDEX, KIND, TOGETHER, quote
 from ..formats.annotations import Given
 from ..formats.structure import whole
-from .canvas import EMPTY, ITEMS, LINE, SECOND, Axes, axes, bare, on_host
+from .canvas import ITEMS_COLOUR, LINE_COLOUR, PADDING_COLOUR, SECOND_COLOUR, Axes, axes, bare, on_host
 
 _STEPS, _ROWS = 48, 64  # drawn at most
 _HYPOTHESES, _TOKENS = 32, 256
@@ -91,11 +91,17 @@ def lattice(result: Given, source: int = 0, *, words: Words = None, copy: bool =
             on = best[t] == j if t < len(best) else False
             if t:
                 ends = [places[t - 1][node.parent], places[t][j]]
-                ax.plot([t - 1, t], ends, color=SECOND if on else LINE, linewidth=2 if on else 0.8, zorder=1 + on)
+                ax.plot(
+                    [t - 1, t],
+                    ends,
+                    color=SECOND_COLOUR if on else LINE_COLOUR,
+                    linewidth=2 if on else 0.8,
+                    zorder=1 + on,
+                )
             box = {
                 "boxstyle": "round,pad=0.25",
-                "facecolor": SECOND if on else ITEMS,
-                "edgecolor": LINE,
+                "facecolor": SECOND_COLOUR if on else ITEMS_COLOUR,
+                "edgecolor": LINE_COLOUR,
                 "linewidth": 0.5,
             }
             ax.text(
@@ -235,8 +241,13 @@ def prefixes(
         places = range(inner[k], min(inner[k + 1], inner[k] + _TOKENS))
         at = [int(times[place]) for place in places]
         latest = max([latest, *at])
-        ax.axhline(line, color=EMPTY, linewidth=1, zorder=0)
-        box = {"boxstyle": "round,pad=0.2", "facecolor": ITEMS if line else SECOND, "edgecolor": LINE, "linewidth": 0.5}
+        ax.axhline(line, color=PADDING_COLOUR, linewidth=1, zorder=0)
+        box = {
+            "boxstyle": "round,pad=0.2",
+            "facecolor": ITEMS_COLOUR if line else SECOND_COLOUR,
+            "edgecolor": LINE_COLOUR,
+            "linewidth": 0.5,
+        }
         for time, place in zip(at, places, strict=True):
             ax.text(time, line, _word(int(tokens[place]), words), ha="center", va="center", color="black", bbox=box)
     ax.set(xlim=(-0.7, latest + 0.7), ylim=(max(len(shown), 1) - 0.4, -0.6), xlabel="frame")

@@ -15,7 +15,7 @@ from ..gradients.operation import Call, Pullback, linear, operand, operation, to
 from ..operations.annotations import B, Batch
 from ..operations.calculation import in_one_array, layout_for, name_of
 from ..operations.companions import (
-    NOTHING,
+    NO_FLOATS,
     copy_constant,
     floats_for,
     marks_beside,
@@ -102,7 +102,7 @@ def traces(
 
     def forward(z: Encoding) -> Encoding:
         library = library_of(z._sample())
-        out, _ = scan.forward(library, library.astype(in_one_array(z).data, kind), decay, NOTHING)
+        out, _ = scan.forward(library, library.astype(in_one_array(z).data, kind), decay, NO_FLOATS)
         return shape._with_data(settled_like(library, out, name))
 
     def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
@@ -114,7 +114,7 @@ def traces(
         def transpose(dy: Encoding) -> Encoding:
             library = library_of(dy._sample())
             slopes = library.astype(in_one_array(dy).data, kind)
-            dx, _, _ = fixed.backward(library, slopes, NOTHING, slopes, decay, NOTHING, "")
+            dx, _, _ = fixed.backward(library, slopes, NO_FLOATS, slopes, decay, NO_FLOATS, "")
             return shape._with_data(library.astype(dx, theirs))
 
         return forward(z), lambda dy: linear(transpose, forward, dy)

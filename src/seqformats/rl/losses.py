@@ -19,7 +19,7 @@ from ..launch.kernel import Work, kernel
 from ..operations.annotations import B, Batch
 from ..operations.calculation import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.companions import (
-    NOTHING,
+    NO_FLOATS,
     batch_beside,
     constant,
     copy_constant,
@@ -69,7 +69,7 @@ class _Policy(NamedTuple):
         structure = self.at._structure
         out = rows_like(library, self.at, (), library.dtype(self.kind), dy)
         args = self.at._layout(), int(self.mean)
-        policy_back.start(library, (dy, slopes, NOTHING, marks), (out,), args, 1, structure)
+        policy_back.start(library, (dy, slopes, NO_FLOATS, marks), (out,), args, 1, structure)
         return out
 
     def rule(self, z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
@@ -138,7 +138,7 @@ def _compare(
     kind, name = floats_for(what, *names)[0], floats_for(what, names[0])[1]
     shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
-    worth, by_row = NOTHING.astype(kind), False
+    worth, by_row = NO_FLOATS.astype(kind), False
     if advantages is not None:
         constant("advantages", advantages)
         if is_array(advantages):

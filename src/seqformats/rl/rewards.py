@@ -17,7 +17,7 @@ from ..launch.kernel import kernel
 from ..operations.annotations import Batch
 from ..operations.calculation import in_one_array, layout_for, name_of, rows_like
 from ..operations.companions import (
-    NOTHING,
+    NO_FLOATS,
     copy_constant,
     data_beside,
     floats_for,
@@ -121,7 +121,7 @@ def token_rewards(
 
     def rule(given: tuple[Any, ...], back: bool) -> tuple[Encoding, Pullback | None]:
         library = library_of(given[0])
-        beside = NOTHING.astype(kind) if kl is None else data_beside(given[1], at, kind)
+        beside = NO_FLOATS.astype(kind) if kl is None else data_beside(given[1], at, kind)
         y = shape._with_data(settled_like(library, parts.forward(library, given[0], beside), name))
         if not back:
             return y, None

@@ -17,7 +17,7 @@ from ..launch.kernel import kernel
 from ..operations.annotations import B, Batch
 from ..operations.calculation import in_one_array, layout_for, name_of, rows_like, two_like
 from ..operations.companions import (
-    NOTHING,
+    NO_FLOATS,
     Kinds,
     batch_beside,
     copy_constant,
@@ -66,7 +66,7 @@ class Episodes(NamedTuple):
 
     def none(self) -> Array:
         """Numbers that are not there."""
-        return NOTHING.astype(self.kind)
+        return NO_FLOATS.astype(self.kind)
 
     def forward(self, library: Library, rewards: Array, values: Array | None, after: Array | None) -> list[Array]:
         """Data of the advantages, and of the returns where there are values, in the dtype of the kernel."""
@@ -109,7 +109,7 @@ class _Source(NamedTuple):
     def data(self, library: Library, z: Operands, at: Encoding, kind: str) -> Array:
         """Laid out as kernels take them."""
         if self.spread is not None:
-            return self.spread.forward(library, z, NOTHING.astype(kind))
+            return self.spread.forward(library, z, NO_FLOATS.astype(kind))
         return data_beside(z, at, kind)
 
     def collect(self, library: Library, dx: Array, at: Encoding, like: Operands, name: str) -> Any:

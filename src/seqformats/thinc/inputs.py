@@ -26,7 +26,7 @@ from .types import Sequences, from_padded, from_ragged, to_padded, to_ragged
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-NOTHING = List((), np.zeros((0, 0), np.float32))
+_NO_ARRAYS = List((), np.zeros((0, 0), np.float32))
 """What a bare list without arrays is in Thinc."""
 
 
@@ -96,7 +96,7 @@ def padded_input(X: Sequences) -> Input:
 
 def list_input(X: Sequences) -> Input:
     """For a list or tuple of arrays, and what else a bare list is."""
-    source = read_list(tuple(X)) if X else NOTHING
+    source = read_list(tuple(X)) if X else _NO_ARRAYS
     if source is not None:
         return Input(source, list_back if type(X) is list else tuple_back)
     own = as_encoding(X)

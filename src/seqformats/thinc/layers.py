@@ -21,7 +21,7 @@ from ..operations.windows import WINDOW, windows_added
 from .inputs import fitting, outline, register, take_input
 from .ops import CLIP, batch_of_all, softmax_slopes
 from .transforms import (
-    MATRIX,
+    MATRIX_VIEW,
     Call,
     Layer,
     sample,
@@ -315,7 +315,7 @@ def attend(model: Layer, X: Sequences, is_train: bool) -> Call:
 
 def init_attention(model: Layer, X: Sequences = None, Y: Sequences = None) -> None:
     """The width of a sample, and a small random vector."""
-    samples = [sample(MATRIX, model, x) for x in (X, Y)]
+    samples = [sample(MATRIX_VIEW, model, x) for x in (X, Y)]
     width = None if X is None else get_width(samples[0])
     transform = model.layers[0] if model.layers else None
     if width:

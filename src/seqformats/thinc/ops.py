@@ -25,7 +25,7 @@ from ..formats.leaves import ShapeDtype
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure
 from ..operations.extremes import FIRST, LAST, MAX
-from ..operations.reduction import MEAN, SUM
+from ..operations.reduction import MODE_MEAN, MODE_SUM
 from ..operations.softmax import SOFTMAX, softmax_back
 from ..operations.spread import placed_at_end, places_of, spread, spread_places, sum_items
 from ..operations.windows import WINDOW, windows_added
@@ -104,11 +104,11 @@ class SequenceOps(NumpyOps):
 
     def reduce_sum(self, X: Array, lengths: Array) -> Any:
         """The sum of every sequence."""
-        return sum_items(batch_within(X, lengths), SUM)
+        return sum_items(batch_within(X, lengths), MODE_SUM)
 
     def reduce_mean(self, X: Array, lengths: Array) -> Any:
         """The mean of every sequence, zeros for an empty one."""
-        return sum_items(batch_within(X, lengths), MEAN)
+        return sum_items(batch_within(X, lengths), MODE_MEAN)
 
     def reduce_max(self, X: Array, lengths: Array) -> Any:
         """The largest item of every sequence, column by column, and where it stands."""
@@ -128,11 +128,11 @@ class SequenceOps(NumpyOps):
 
     def backprop_reduce_sum(self, d_sums: Array, lengths: Array) -> Any:
         """To every item the gradient of its sum."""
-        return spread_rows(d_sums, structure_of(lengths), SUM)
+        return spread_rows(d_sums, structure_of(lengths), MODE_SUM)
 
     def backprop_reduce_mean(self, d_means: Array, lengths: Array) -> Any:
         """To every item its part of the gradient of its mean."""
-        return spread_rows(d_means, structure_of(lengths), MEAN)
+        return spread_rows(d_means, structure_of(lengths), MODE_MEAN)
 
     def backprop_reduce_max(self, d_maxes: Array, which: Array, lengths: Array) -> Any:
         """To the items that were the largest the gradient of that; IndexError where `which` is in no sequence."""

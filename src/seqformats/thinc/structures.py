@@ -17,7 +17,7 @@ from ..memory_checks import remember
 
 _SMALL = 1 << 13
 """Bytes of lengths, up to which a structure is kept."""
-MOST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 """What Thinc's lengths and offsets, int32, can count."""
 
 _by_lengths: dict[tuple[str, bytes], Structure] = {}
@@ -88,5 +88,5 @@ def int32(numbers: Array) -> Array:
 
 def check_count(structure: Structure) -> None:
     """ConversionError for more rows than Thinc's int32 can count."""
-    if structure.rows > MOST:
-        raise RANGE(f"Thinc counts rows in int32, up to {MOST}, but there are {structure.rows}")
+    if structure.rows > _MAX_INT32:
+        raise RANGE(f"Thinc counts rows in int32, up to {_MAX_INT32}, but there are {structure.rows}")

@@ -157,8 +157,9 @@ class PackedView(View):
     kind = Packed
 
 
-PADDED, RAGGED, LIST, MASKED, PACKED = PaddedView(), RaggedView(), ListView(), MaskedView(), PackedView()
-ROWS, MATRIX = RowsView(False), RowsView(True)
+PADDED_VIEW, RAGGED_VIEW, LIST_VIEW = PaddedView(), RaggedView(), ListView()
+MASKED_VIEW, PACKED_VIEW = MaskedView(), PackedView()
+ROWS_VIEW, MATRIX_VIEW = RowsView(False), RowsView(True)
 
 
 def forward(view: View, model: Layer, X: Sequences, is_train: bool) -> Call:
@@ -232,7 +233,8 @@ def sample(view: View, model: Layer, X: Sequences) -> Any:
     """A sample as the layer inside sees it."""
     if X is None or isinstance(X, view.straight):
         return X
-    if is_array(X) and not (view is PADDED and X.ndim > 2):  # a chain shows what its last layer gives to all of them
+    # a chain shows what its last layer gives to all of them
+    if is_array(X) and not (view is PADDED_VIEW and X.ndim > 2):
         return X
     return view.show(view.batch(view.take(X), model))
 
@@ -285,25 +287,25 @@ def with_array(layer: Layer, pad: int = 0) -> Layer:
     >>> model.get_dim("nO"), [y.shape for y in model.predict(X)]
     (2, [(2, 2), (1, 2)])
     """
-    return wrap(ROWS, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
+    return wrap(ROWS_VIEW, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
 
 
 @register("with_array2d")
 def with_array2d(layer: Layer, pad: int = 0) -> Layer:
     """`with_array` for a layer that wants two axes: items of more are shown flat."""
-    return wrap(MATRIX, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
+    return wrap(MATRIX_VIEW, "with_array", layer, {"pad": check_at_least(pad, "pad", 0)})
 
 
 @register("with_list")
 def with_list(layer: Layer) -> Layer:
     """Let a layer see a list of arrays; see `with_array` for the rest."""
-    return wrap(LIST, "with_list", layer)
+    return wrap(LIST_VIEW, "with_list", layer)
 
 
 @register("with_ragged")
 def with_ragged(layer: Layer) -> Layer:
     """Let a layer see Thinc's `Ragged`; see `with_array` for the rest."""
-    return wrap(RAGGED, "with_ragged", layer)
+    return wrap(RAGGED_VIEW, "with_ragged", layer)
 
 
 @register("with_padded")
@@ -324,7 +326,7 @@ def with_padded(layer: Layer) -> Layer:
     -----
     Sequences of one length keep their order in the columns; in Thinc the later one comes first.
     """
-    return wrap(PADDED, "with_padded", layer)
+    return wrap(PADDED_VIEW, "with_padded", layer)
 
 
 @register("with_masked")
@@ -347,14 +349,14 @@ def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Laye
     """
     one_of(side, "side", ("right", "left"))
     return wrap(
-        MASKED, "with_masked", layer, {"side": side, "multiple_of": check_at_least(multiple_of, "multiple_of", 1)}
+        MASKED_VIEW, "with_masked", layer, {"side": side, "multiple_of": check_at_least(multiple_of, "multiple_of", 1)}
     )
 
 
 @register("with_packed")
 def with_packed(layer: Layer) -> Layer:
     """Let a layer see a `Packed` of this library, time-major without padding; see `with_masked` for what it gives."""
-    return wrap(PACKED, "with_packed", layer)
+    return wrap(PACKED_VIEW, "with_packed", layer)
 
 
 # --- nested lists ----------------------------------------------------------------------------------------------------

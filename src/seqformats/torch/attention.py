@@ -23,7 +23,7 @@ flex_blocks = kernel("flex_blocks")
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 BlockMask: TypeAlias = Any  # torch.nn.attention.flex_attention.BlockMask
 
-NAMES = {
+VARLEN_ARGUMENTS = {
     "flash_attn": ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
     "torch": ("cu_seq_q", "cu_seq_k", "max_q", "max_k"),
     "hf": ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k"),
@@ -99,8 +99,10 @@ def varlen(
     (tensor([0, 1, 3], dtype=torch.int32), 2)
     """
     torch = import_extra("torch", "torch")
-    if names not in NAMES:
-        raise CHOICE.as_error(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {quote(names)}")
+    if names not in VARLEN_ARGUMENTS:
+        raise CHOICE.as_error(
+            ValueError, f"names must be one of {', '.join(map(repr, VARLEN_ARGUMENTS))}, not {quote(names)}"
+        )
     if max_as not in ("int", "tensor"):
         raise CHOICE.as_error(ValueError, f'max_as must be "int" or "tensor", not {quote(max_as)}')
     of_q, like = read_structure(q)
@@ -117,7 +119,7 @@ def varlen(
     longest: list[Any] = [of_q.longest, of_k.longest]
     if max_as == "tensor":
         longest = [torch.tensor(each, dtype=torch.int32) for each in longest]
-    made = dict(zip(NAMES[names], (*ends, *longest), strict=True))
+    made = dict(zip(VARLEN_ARGUMENTS[names], (*ends, *longest), strict=True))
     if names in ("te", "megatron"):
         begins = [_begins(x, end) for x, end in zip((q, q if k is None else k), ends, strict=True)]
         made |= {"cu_seqlens_q_padded": begins[0], "cu_seqlens_kv_padded": begins[1], "qkv_format": "thd"}

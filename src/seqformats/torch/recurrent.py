@@ -27,11 +27,11 @@ State: TypeAlias = Any  # a tensor, or a pair of them
 Way: TypeAlias = Callable[[Module, Any, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
 
 CELLS = {nn.LSTM: LSTM, nn.GRU: GRU}
-PLAIN = (torch.Tensor, nn.Parameter)
-DTYPES = (torch.float32, torch.float64)
+_PLAIN = (torch.Tensor, nn.Parameter)
+_CELL_DTYPES = (torch.float32, torch.float64)
 CAST = (torch.float32, torch.float16, torch.bfloat16)
 """Dtypes that autocast brings to one; it leaves float64 as it is."""
-LARGE = 1 << 19
+_MIN_NUMBERS_FOR_STEPS = 1 << 19
 """Numbers of a result from which, with gradients, the steps of this library beat PyTorch's LSTM on a rectangle."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -238,7 +238,7 @@ def _way(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> Way:
     if library._transforms():
         return write_out
     cell = _cell_of(module) if data.is_cpu else None
-    small = p.rows * module.hidden_size < LARGE or not torch.is_grad_enabled()
+    small = p.rows * module.hidden_size < _MIN_NUMBERS_FOR_STEPS or not torch.is_grad_enabled()
     if cell is LSTM and small and 0 < p.rows == len(p) * p._structure.longest:
         return _rectangle
     if cell is None or not _are_plain(data, data, *states):
@@ -266,9 +266,9 @@ def _cell_of(module: Module) -> Any:
 def _are_plain(data: Tensor, *tensors: Tensor) -> bool:
     """Tell whether steps of this library take these tensors beside such items."""
     library: Any = library_of(data)
-    if data.dtype not in DTYPES or data.is_neg() or library.autocasts(data):
+    if data.dtype not in _CELL_DTYPES or data.is_neg() or library.autocasts(data):
         return False
-    return all(type(t) in PLAIN and t.dtype is data.dtype and t.is_cpu and t.layout is torch.strided for t in tensors)
+    return all(type(t) in _PLAIN and t.dtype is data.dtype and t.is_cpu and t.layout is torch.strided for t in tensors)
 
 
 def _rectangle(module: Module, p: Packed | Ragged, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:

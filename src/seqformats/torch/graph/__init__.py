@@ -36,7 +36,11 @@ from .. import citizen
 library_of(torch.empty(0))  # what a graph is made of may be the first tensor of all
 from . import batches, functions, ops  # noqa: E402
 
-FOLLOWED = {"__len__", *batches.ATTRIBUTES, *[f"with_{kind.lower()}" for kind in (*ops.KINDS, "Array", "Flatten")]}
+FOLLOWED = {
+    "__len__",
+    *batches.ATTRIBUTES,
+    *[f"with_{kind.lower()}" for kind in (*ops.KIND_BY_NAME, "Array", "Flatten")],
+}
 FOLLOWED |= {"_unary", "_binary", "_comparison"}  # which make the methods of operators, which call `map_one`, `map_two`
 """Names of what the compiler may follow."""
 ENTRANCE = """
@@ -120,8 +124,8 @@ def entrances() -> Iterator[Any]:
     yield from (Back, Operation, Sequences, _Own)
 
 
-VERSIONS: dict[Any, Callable[..., Any]] = batches.VERSIONS | functions.VERSIONS
-GIVES = {seqformats.lengths, *batches.VERSIONS, seqformats.vjp, Wrapper.with_gradient, with_gradient}
+VERSIONS: dict[Any, Callable[..., Any]] = batches.BATCH_VERSIONS | functions.FUNCTION_VERSIONS
+GIVES = {seqformats.lengths, *batches.BATCH_VERSIONS, seqformats.vjp, Wrapper.with_gradient, with_gradient}
 GIVES -= {Ragged.__init__, Masked.__init__}
 """Functions that give arrays, pullbacks and operations."""
 for _found in [*VERSIONS, *[function for found in entrances() for function in functions_in(found)]]:

@@ -21,7 +21,7 @@ from ...formats.structure import Structure
 from . import ops
 
 Traced: TypeAlias = Any  # a batch, class, tensor or number, or what the compiler takes for one while it reads this
-GRAPHED = tuple(ops.KINDS.values())
+GRAPHED = tuple(ops.KIND_BY_NAME.values())
 OF_STRUCTURE = ("lengths", "offsets", "rows", "longest", "stable")
 OF_BATCH = ("_shape", "_dtype", "_lengths", "_indices", "_size_at_t")
 
@@ -168,21 +168,21 @@ ATTRIBUTES: dict[str, Callable[[Traced], Any]] = {
     "device": lambda x: "cpu" if x.data.device.type == "cpu" else str(x.data.device),
 }
 """Others, which the compiler may follow outside of a graph."""
-VERSIONS: dict[Any, Callable[..., Any]] = {
+BATCH_VERSIONS: dict[Any, Callable[..., Any]] = {
     vars(Ragged)["offsets"].fget: lambda x: pad(lengths(x).cumsum(0), (1, 0)).numpy()
 }
 for _kind in GRAPHED:
     _kind.__getattr__ = fill_missing  # type: ignore[attr-defined]
     if _kind in (Ragged, Masked):
         _kind.__new__ = staticmethod(empty)  # type: ignore[assignment]
-        VERSIONS[_kind.__init__] = construct
+        BATCH_VERSIONS[_kind.__init__] = construct
     for _name in VIEWS.keys() & vars(_kind):
 
         def _view(x: Any, field: str = f"_{_name}") -> Any:  # in Python, since the compiler follows no function of C
             return getattr(x, field)
 
         setattr(_kind, _name, property(_view, vars(_kind)[f"_{_name}"].__set__))
-        VERSIONS[_view] = VIEWS[_name]
+        BATCH_VERSIONS[_view] = VIEWS[_name]
 for _name, _version in ATTRIBUTES.items():
     torch.compiler.substitute_in_graph(vars(Encoding)[_name].fget, skip_signature_check=True)(_version)
 registry.provides("lengths_tensor")(lambda structure: torch.from_numpy(structure.lengths.copy()))

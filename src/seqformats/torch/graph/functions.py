@@ -20,7 +20,7 @@ from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ...formats.arithmetic import Arithmetic, map_one, map_two
 from ...wrapping.flatten import call_flat
 from ...wrapping.wrapper import Wrapper, unknown_option
-from ..attention import NAMES
+from ..attention import VARLEN_ARGUMENTS
 from ..items import _functions as known_functions
 from . import ops
 from .batches import GRAPHED, Traced, lengths, make_batch, make_structure, refuse, size, with_data
@@ -33,7 +33,7 @@ no_list = refuse("sf.with_flatten, whose function takes a list; that of sf.with_
 no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
 
 
-CONSTANTS: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
+_WITHOUT_GRADIENT: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
 """The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
 
 
@@ -63,7 +63,7 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     sizes: list[Any] = []
 
     def describe_argument(x: Traced, key: Traced = None) -> Any:  # `key` is its place or name
-        each = key in ops.ROWS.get(name, ())
+        each = key in ops.PER_SEQUENCE_ARGUMENTS.get(name, ())
         if isinstance(x, Encoding):
             lengths(x)  # or the graph ends
             hosts = [k for k, y in enumerate(batches) if y._structure is x._structure]
@@ -96,7 +96,7 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     }
     if not batches:
         no_call()
-    for x in [args[k] for k in CONSTANTS.get(name, ()) if k < len(args)]:
+    for x in [args[k] for k in _WITHOUT_GRADIENT.get(name, ()) if k < len(args)]:
         if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
             no_option()
     cast = torch.is_autocast_enabled(tensors[0].device.type)
@@ -108,7 +108,7 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
     structures = [x._structure for x in batches] + [make_structure(numbers) for numbers in outputs[len(parts) :]]
     results = []
     for y, (kind, side, host) in zip(outputs, parts):  # noqa: B905  not followed
-        results.append(make_batch(ops.KINDS[kind], y, structures[host], side) if kind else y)
+        results.append(make_batch(ops.KIND_BY_NAME[kind], y, structures[host], side) if kind else y)
     if not several:
         return results[0]
     return tuple(results) if several == "tuple" else ops.TUPLES[several](*results)
@@ -162,7 +162,7 @@ def varlen(q: Traced, k: Traced = None, *, names: str = "flash_attn", max_as: st
     if names not in ("flash_attn", "torch", "hf") or max_as != "int" or lengths(q).shape != lengths(keys).shape:
         no_option()
     cumulated = call("cu_seqlens", q), call("cu_seqlens", keys).to(q.data.device)
-    return dict(zip(NAMES[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
+    return dict(zip(VARLEN_ARGUMENTS[names], (*cumulated, size(q, "longest"), size(keys, "longest"))))  # noqa: B905  not followed
 
 
 def elementwise(operate: Callable[..., Any], *operands: Traced) -> Any:
@@ -246,12 +246,14 @@ def call_wrapped(wrapper: Traced, fn: Callable[..., Any], args: Traced, kwargs: 
     return (z, *y[1:]) if isinstance(y, tuple) else z
 
 
-VERSIONS: dict[Any, Callable[..., Any]] = {
+FUNCTION_VERSIONS: dict[Any, Callable[..., Any]] = {
     public: lambda *args, _name=name, **options: call(_name, *args, **options) for name, public in ops.FUNCTIONS.items()
 }
-VERSIONS[vars(Masked)["mask"].fget] = VERSIONS[seqformats.mask]
-VERSIONS |= {seqformats.convert: convert, seqformats.convert_like: convert_like, Encoding.__getitem__: index}
-VERSIONS |= {seqformats.astype: astype, Arithmetic.astype: astype, seqformats.torch.varlen: varlen}
-VERSIONS |= {seqformats.lengths: lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
-VERSIONS |= {map_one: elementwise, map_two: elementwise, Arithmetic.__torch_function__.__func__: torch_function}  # type: ignore[attr-defined]
-VERSIONS |= {Wrapper.call: call_wrapped, call_flat: lambda *_: no_list(), unknown_option: lambda *_: no_option()}
+FUNCTION_VERSIONS[vars(Masked)["mask"].fget] = FUNCTION_VERSIONS[seqformats.mask]
+FUNCTION_VERSIONS |= {seqformats.convert: convert, seqformats.convert_like: convert_like, Encoding.__getitem__: index}
+FUNCTION_VERSIONS |= {seqformats.astype: astype, Arithmetic.astype: astype, seqformats.torch.varlen: varlen}
+FUNCTION_VERSIONS |= {seqformats.lengths: lambda x: lengths(x).clone().numpy()}  # an array of NumPy, as ever
+FUNCTION_VERSIONS |= {map_one: elementwise, map_two: elementwise}
+FUNCTION_VERSIONS[Arithmetic.__torch_function__.__func__] = torch_function  # type: ignore[attr-defined]
+FUNCTION_VERSIONS |= {Wrapper.call: call_wrapped, call_flat: lambda *_: no_list()}
+FUNCTION_VERSIONS[unknown_option] = lambda *_: no_option()

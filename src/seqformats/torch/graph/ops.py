@@ -40,7 +40,7 @@ Tensor: TypeAlias = torch.Tensor
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Sizes: TypeAlias = Sequence[int]
 
-KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
+KIND_BY_NAME: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
 LEADS = {"Ragged": ("rows",), "Packed": ("rows",), "Masked": ("n", "width"), "Padded": ("width", "n")}
 TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (tuple, Advantages, TopK, Unique)}
 TRIED = [2, 3, 1], [4, 1, 2, 6]
@@ -69,9 +69,9 @@ STRUCTURES = {name: rule for rule, names in _NAMES.items() for name in names.spl
 STRUCTURES |= {name: "kept" for name in seqformats.__all__ if name.startswith("reduce")}
 
 # Arguments that have one row per sequence, by their place or name; the positions of `select` may be more or fewer
-ROWS: dict[str, tuple[int | str, ...]] = {"expand_as": (0,), "expand": (0,), "repeat": (0, 1), "select": (1,)}
-ROWS |= {"rl.policy_loss": (2,), "rl.returns": ("bootstrap",), "rl.gae": ("bootstrap",)}
-ROWS |= {"attention": ("prefix",), "recurrence": ("initial",)}
+PER_SEQUENCE_ARGUMENTS: dict[str, tuple[int | str, ...]] = {"expand_as": (0,), "expand": (0,), "repeat": (0, 1)}
+PER_SEQUENCE_ARGUMENTS |= {"select": (1,), "attention": ("prefix",), "recurrence": ("initial",)}
+PER_SEQUENCE_ARGUMENTS |= {"rl.policy_loss": (2,), "rl.returns": ("bootstrap",), "rl.gae": ("bootstrap",)}
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -122,10 +122,12 @@ class Call:
             tag, what = argument
             if tag in ("list", "tuple"):
                 return (list if tag == "list" else tuple)(map(value, what))
+            if tag == "size":
+                return int(sizes[what])
             if tag != "tensor":
-                return int(sizes[what]) if tag == "size" else KINDS.get(what, what) if isinstance(what, str) else what
+                return KIND_BY_NAME.get(what, what) if isinstance(what, str) else what
             leaf, data = self.given[what], tensors[what].detach().contiguous()
-            if leaf.kind in KINDS:
+            if leaf.kind in KIND_BY_NAME:
                 return batch_over(leaf.kind, leaf.side, data, hosts[leaf.host])
             return data if leaf.kind == "array" else data.cpu().numpy()
 
@@ -189,7 +191,7 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
     if lead["n"] != n or lead["rows"] != rows or lead["width"] < longest:
         raise SHAPE(f"data of shape {tuple(data.shape)} is no {kind} of {n} sequences, {rows} items")
     form = {"Masked": (lead["width"], side), "Padded": (lead["width"],)}.get(kind, ())
-    return KINDS[kind]._freeze(data.contiguous(), structure, *form)
+    return KIND_BY_NAME[kind]._freeze(data.contiguous(), structure, *form)
 
 
 def differentiable(x: Tensor) -> bool:
@@ -335,10 +337,10 @@ OPERATORS: Sequence[tuple[str, Callable[..., Any], Callable[..., Any]]] = (
 ``room`` is a tensor without items, as long as the largest number says, and `least` at least: a size that the graph
 finds out.
 """
-LIBRARY = torch.library.Library("seqformats", "DEF")  # `custom_op` checks more, and longer, with each call
+_TORCH_LIBRARY = torch.library.Library("seqformats", "DEF")  # `custom_op` checks more, and longer, with each call
 for _schema, _real, _fake in OPERATORS:
     _name = _schema.partition("(")[0]
-    LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.impl(_name, _real, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"seqformats::{_name}", _fake, lib=LIBRARY)
-torch.library.register_autograd("seqformats::call", backward, setup_context=keep, lib=LIBRARY)
+    _TORCH_LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _TORCH_LIBRARY.impl(_name, _real, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"seqformats::{_name}", _fake, lib=_TORCH_LIBRARY)
+torch.library.register_autograd("seqformats::call", backward, setup_context=keep, lib=_TORCH_LIBRARY)
