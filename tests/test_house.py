@@ -380,6 +380,14 @@ def test_parts_of_kernels_import_nothing_above_them():
             assert above or not name.startswith(".."), f"{path.stem} imports {name}"
 
 
+def test_names_for_gpus_are_no_others():
+    """Those of `parts.names` stand for another thing on a GPU, and so would a part that is called the same."""
+    parts = SOURCE / "kernels" / "parts"
+    of_gpus = {node.target.id for node in tree(parts / "names.py").body if isinstance(node, ast.AnnAssign)}
+    of_parts = {node.name for path in parts.glob("*.py") for node in tree(path).body if isinstance(node, ast.FunctionDef)}
+    assert of_gpus & of_parts == {"exp"}  # which is the same there, for one number
+
+
 def test_one_file_of_the_kernels_names_the_compiler_for_gpus():
     """So that another can take its place; and a kernel says where each of its names is from."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in (SOURCE / "kernels").rglob("*.py")}

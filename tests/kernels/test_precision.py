@@ -89,9 +89,9 @@ def test_the_rule_number_by_number(kind, width, dtype):
         wanted = reduction(x)
         found = np.full_like(wanted, 7)
         args = (x._layout(), mode)
-        rows = x.data.view("f4") if dtype == "c8" else x.data
+        rows, out = (y.view("f4") if dtype == "c8" else y for y in (x.data, found))
         width_of = width * (2 if dtype == "c8" else 1)
-        pieces.sum_parts(None, NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
+        pieces.sum_parts(pieces.Job(None, NUMPY, (rows,), out, args, width_of, x._structure))
         oracle.assert_bits(found, wanted)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...layout import SHORT
 from .code import Item
 from .common import Columns, is_better, item_at
-from .names import better, exp, gpu, greater, is_above, item_in, number_in, quick_exp, select, size_of, wide, zero_in
+from .names import better, exp, gpu, greater, is_above, item_in, number_in, quick_exp, where_above, size_of, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
 
@@ -295,12 +295,12 @@ def with_powers(x: Array, top: Item, blocks: Item, eight: Any) -> Any:
     infinity = none + number_in(x, math.inf)
     a, b, c, d, e, f, g, h = eight
     best = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
-    best = select(infinity, best, best, top)
-    best = select(best, top + one, best, top)
+    best = where_above(infinity, best, best, top)
+    best = where_above(best, top + one, best, top)
     total = none
     if is_above(best, top):
-        total = select(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
-        blocks = select(best, top, wide(none), blocks)
+        total = where_above(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
+        blocks = where_above(best, top, wide(none), blocks)
         top = best
     total += quick_exp(a - top)
     total += quick_exp(b - top)

@@ -146,7 +146,7 @@ def _quick_exp(value: Item) -> Any:
     return np.exp(value)
 
 
-def _select(a: Item, b: Item, x: Item, y: Item) -> Any:
+def _where_above(a: Item, b: Item, x: Item, y: Item) -> Any:
     """`x` where ``a > b``, else `y`; of four each on its own."""
     if isinstance(a, Four):
         found: Any = np.where(a > b, x, y)
@@ -344,7 +344,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return value(value), generate
 
     @intrinsic
-    def select(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
+    def where_above(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
 
@@ -362,7 +362,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return types.boolean(a, a), generate
 
     words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
-    return words, (wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, select, is_above)
+    return words, (wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, where_above, is_above)
 
 
 move_word: Any
@@ -381,18 +381,18 @@ size_of: Any
 better: Any
 greater: Any
 quick_exp: Any
-select: Any
+where_above: Any
 is_above: Any
 _of_words, _of_items = (
     (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
-        (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _select, _is_above),
+        (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _where_above, _is_above),
     )
     if _plain
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
-wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, select, is_above = _of_items
+wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, where_above, is_above = _of_items
 
 
 def _times(a: Item, b: Item) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from ...layout import SHORT
 from .columns import eight_at, eight_of, has_one
 from .common import Columns
-from .names import item_in, number_in, select, sqrt, wide, zero_in
+from .names import item_in, number_in, where_above, sqrt, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
 
@@ -119,7 +119,7 @@ def put_variance(out: Array, place: int, sums: Any, squares: Any, length: int, d
     if length > ddof:
         one = number_in(out, 1)
         found = (squares - sums * (sums * (one / number_in(out, length)))) * (one / number_in(out, length - ddof))
-        found = select(none, found, none, found)
+        found = where_above(none, found, none, found)
         out[place] = sqrt(found) if deviation else found
 
 

@@ -57,8 +57,8 @@ greater: Any = None
 quick_exp: Any = None
 """``quick_exp(value)``: the exponential, of float32 as the GPU has it."""
 
-select: Any = None
-"""``select(a, b, x, y)``: x where a > b, else y."""
+where_above: Any = None
+"""``where_above(a, b, x, y)``: x where a > b, else y."""
 
 is_above: Any = None
 """``is_above(a, b)``: is a > b in any number of an item?"""
