@@ -384,7 +384,8 @@ def test_names_for_gpus_are_no_others():
     """Those of `parts.names` stand for another thing on a GPU, and so would a part that is called the same."""
     parts = SOURCE / "kernels" / "parts"
     of_gpus = {node.target.id for node in tree(parts / "names.py").body if isinstance(node, ast.AnnAssign)}
-    of_parts = {node.name for path in parts.glob("*.py") for node in tree(path).body if isinstance(node, ast.FunctionDef)}
+    nodes = [node for path in parts.glob("*.py") for node in tree(path).body]
+    of_parts = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     assert of_gpus & of_parts == {"exp"}  # which is the same there, for one number
 
 

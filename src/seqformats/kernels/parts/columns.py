@@ -9,7 +9,20 @@ from typing import Any
 from ...layout import SHORT
 from .code import Item
 from .common import Columns, is_better, item_at
-from .names import better, exp, gpu, greater, is_above, item_in, number_in, quick_exp, where_above, size_of, wide, zero_in
+from .names import (
+    better,
+    exp,
+    gpu,
+    greater,
+    is_above,
+    item_in,
+    number_in,
+    quick_exp,
+    where_above,
+    size_of,
+    wide,
+    zero_in,
+)
 from .options import plain_on_cuda
 from .record import Array
 
