@@ -18,8 +18,8 @@ from .names import (
     item_in,
     number_in,
     quick_exp,
-    where_above,
     size_of,
+    where_above,
     wide,
     zero_in,
 )

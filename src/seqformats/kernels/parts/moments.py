@@ -8,7 +8,7 @@ from typing import Any
 from ...layout import SHORT
 from .columns import eight_at, eight_of, has_one
 from .common import Columns
-from .names import item_in, number_in, where_above, sqrt, wide, zero_in
+from .names import item_in, number_in, sqrt, where_above, wide, zero_in
 from .options import plain_on_cuda
 from .record import Array
 
