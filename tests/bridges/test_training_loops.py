@@ -231,7 +231,7 @@ def test_files_that_have_changed_are_refused(tmp_path, change, shuffle):
 def test_a_file_that_changes_while_it_is_read(tmp_path):
     write(tmp_path, [50, 50], group=50)
     found = files.Files(lambda: files.files_at(str(tmp_path), sf.loading.rows.Wanted()))
-    pieces = found.mixed((1, 0), 0)
+    pieces = found.read_mixed((1, 0), 0)
     next(pieces)
     part = found.find()[0].part()
     write(tmp_path, [40, 50], group=50)
