@@ -47,6 +47,11 @@ def times(x, factor, out, at, width, lo, hi):
 
 # The end of a message: a call that meets it, and the one that it advises.
 FOLLOWED = {
+    "sf.to(x, {}) brings a batch there": (lambda: x.to("numpy"), lambda: sf.to(x, "numpy")),
+    "sf.where(mask, number, base) puts one number everywhere": (
+        lambda: sf.masked_scatter(x, x > 1, 0.0),
+        lambda: sf.where(x > 1, 0.0, x),
+    ),
     "give weights=, which have one": (
         lambda: sf.vjp(sf.bincount, ids, 4),
         lambda: sf.vjp(sf.bincount, ids, 4, weights=x),
