@@ -69,7 +69,7 @@ def over(cell: Cell, peer: str) -> float | None:
 
 
 def share(cells: list[Cell], reached: Callable[[Cell], bool], least: str) -> str:
-    """How many of the cells reach it, and the lowest ratio."""
+    """Count the cells that reach it, and find the lowest ratio."""
     met = sum(map(reached, cells))
     return f"{met} of {len(cells)} cells, lowest {min(cell[least] for cell in cells):.2f}"
 

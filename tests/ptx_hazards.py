@@ -196,10 +196,10 @@ def remember(array, _):
 
 
 def areas_of(words):
-    """Where the arrays of a launch lie.
+    """Find the memory of the arrays of a launch.
 
-    Of one that is given an address alone that is the array which has it, and of one that takes addresses in the place
-    of its first array, all that are alive.
+    A launch that is given an address alone has the array there; one that takes addresses in the place of its first
+    array has all that are alive.
     """
     if words[:2] == [0, 0] and words[2:4] == words[5:7]:
         parts = [words[k : k + 7] for k in range(len(words) - 6)]

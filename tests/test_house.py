@@ -381,7 +381,7 @@ def test_parts_of_kernels_import_nothing_above_them():
 
 
 def test_names_for_gpus_are_no_others():
-    """Those of `parts.names` stand for another thing on a GPU, and so would a part that is called the same."""
+    """Names of `parts.names` stand for another thing on a GPU, and so would a part that is called the same."""
     parts = SOURCE / "kernels" / "parts"
     of_gpus = {node.target.id for node in tree(parts / "names.py").body if isinstance(node, ast.AnnAssign)}
     nodes = [node for path in parts.glob("*.py") for node in tree(path).body]

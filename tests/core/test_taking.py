@@ -372,7 +372,7 @@ def test_large_batches_take_the_python_way():
 
 
 def spans(size):
-    """What `core.build_structure` has a kernel do: sequences that it makes, or with a negative number none."""
+    """Build a structure of lengths up to `size`; with a negative number the kernel makes none."""
     return core.build_structure(_spans, len(R), 1, R._structure.lengths, size)
 
 

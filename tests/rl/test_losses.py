@@ -256,7 +256,7 @@ def test_parts_add_up_to_the_whole_and_empty_ones_to_nothing():
 
 @pytest.mark.parametrize("per", ["token", "sequence"])
 def test_a_total_of_none_is_none_of_ours(arrays, per):
-    """Where `total` says that there are no steps, steps of this batch are seen in the loss."""
+    """A `total` of no steps shows in the loss of a batch that has some, which is infinite."""
     losses, where = sf.Ragged(np.array([1.0, 2.0]), [1, 1]), np.array([True, True])
     for marks, wanted in ((where, np.inf), (~where, 0.0)):
         found = sf.rl.mean_loss(arrays.up(losses), where=marks, per=per, total=0)

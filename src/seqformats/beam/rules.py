@@ -36,7 +36,7 @@ class Rule(NamedTuple):
     pool: int
     """Which finished ones are kept: the k best; the first k; those that stay in the beam beside the live; all."""
     norm: int
-    """What a score is divided by: nothing (`NORM_NONE`), ``length ** penalty`` (`NORM_LENGTH`), or
+    """Divisor of a score: nothing (`NORM_NONE`), ``length ** penalty`` (`NORM_LENGTH`), or
     ``((5 + length) / 6) ** penalty`` (`NORM_GNMT`)."""
     shrinks: bool = False
     """Does every finished hypothesis take a place of the beam, and a candidate, away?"""

@@ -32,7 +32,7 @@ from .options import choice
 from .reduction import operand_of_reduction
 
 LOSS_REDUCTIONS = ("mean", "sequence", "none", "sum")
-"""What `LOSS_OF_BATCH`, `LOSS_OF_SEQUENCE`, `LOSS_OF_ITEM` and `LOSS_TOTAL` are called, in their order."""
+"""Public names of `LOSS_OF_BATCH`, `LOSS_OF_SEQUENCE`, `LOSS_OF_ITEM` and `LOSS_TOTAL`, in their order."""
 
 
 @overload
