@@ -33,8 +33,8 @@ COVERAGE ?= 78
 # that again, which takes longer than to collect the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo wheel machine-code smoke test lint jit beyond-smoke guard interpreted test-bridges test-jax test-wheel \
-	coverage mutations nightly release docs bench constraints pinned clean
+.PHONY: help demo environments wheel machine-code smoke test lint jit beyond-smoke guard interpreted test-bridges \
+	test-jax test-wheel coverage mutations nightly release docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -43,7 +43,7 @@ help:
 
 # An environment is done when its stamp is there, and is made anew when what it is made of changes.
 MADE_OF = pyproject.toml tests/constraints.txt
-PIP = -m pip install --quiet --disable-pip-version-check --constraint '$(CONSTRAINTS)'
+PIP = -m pip install --no-compile --quiet --disable-pip-version-check --constraint '$(CONSTRAINTS)'
 define new_environment
 @"$(PYTHON)" -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "seqformats needs Python 3.11 or later, not " + sys.version.split()[0])'
 @echo "making $@"
@@ -134,6 +134,9 @@ machine-code: .venv/demo.stamp
 
 # --- the passes ------------------------------------------------------------------------------------------------------
 
+# What `.ci/run` needs beside .venv.
+environments: .venv-bridges/test.stamp .venv-jax/test.stamp .venv-docs/docs.stamp .venv-wheel/test.stamp
+
 # Tests that need no library beside those of the environment of `make test`; what a pass leaves out, tests/passes.py says.
 ALONE = not peers and not bridges and not jax and not wheel
 # Each worker begins with files of its own, so that they do not compile the same kernels at the same time.
@@ -173,7 +176,8 @@ interpreted: .venv/test.stamp
 		.venv/bin/python -m coverage run -m $(PYTEST) -m '$(ALONE)'
 
 # The peers (PyTorch, Thinc, transformers, CTranslate2) and what the bridges lead to (Arrow, Hugging Face, the loaders,
-# Ray, Spark and others).  MEASURE=1 measures what they run of src/.
+# Ray, Spark and others).  MEASURE=1 measures what they run of src/, and in all passes every case of a test, see
+# tests/conftest.py.
 test-bridges: .venv-bridges/test.stamp machine-code
 	$(if $(MEASURE),$(MEASURED)) $(COMPILED) .venv-bridges/bin/python $(if $(MEASURE),-m coverage run) -m $(PYTEST) \
 		-m 'peers or bridges'
@@ -281,10 +285,9 @@ nightly-releases: .venv-nightly/$(NAME)/test.stamp
 		$(INSTALL) '.$(EXTRA)' $(foreach one,$(RELEASES),'$(one)')
 	@touch $@
 
-# The coverage of all of src/: peers and bridges are measured too, which takes half as long again.
+# The coverage of all of src/, of all cases of the tests, and of peers and bridges too.
 nightly-coverage:
-	$(MAKE) interpreted test-jax
-	$(MAKE) test-bridges MEASURE=1
+	$(MAKE) interpreted test-jax test-bridges MEASURE=1
 	$(MAKE) coverage
 
 # Machine code for every level of CPUs, in a wheel that is built anew.

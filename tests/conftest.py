@@ -14,6 +14,7 @@ draws two, and runs the tests of converters, formats and gradients, and of opera
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
+import collections
 import gc
 import os
 import sys
@@ -21,7 +22,7 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
-from passes import INTERPRETED, PASS, PASSES, flag, kept_code, of_this_pass, passes_of, shipped_anyway  # noqa: F401
+from passes import INTERPRETED, PASS, flag, kept_code, of_this_pass, shipped_anyway
 
 if os.environ.get("SEQFORMATS_GUARD"):
     import guard_pages
@@ -115,6 +116,29 @@ def pytest_runtest_call(item):
         return (yield)
     finally:
         test._hypothesis_internal_use_settings = kept
+
+
+MEASURED = 2
+CASES = collections.Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Measure what the first cases of a test function run of the sources, since to measure takes half as long again.
+
+    With ``MEASURE=1``, as in the nightly, all are measured.
+    """
+    test = item.nodeid.partition("[")[0]
+    CASES[test] += 1
+    coverage = sys.modules.get("coverage")
+    measured = coverage and coverage.Coverage.current()
+    if not measured or CASES[test] <= MEASURED or flag("MEASURE"):
+        return (yield)
+    measured.stop()
+    try:
+        return (yield)
+    finally:
+        measured.start()
 
 
 class OneByOne(dict):
