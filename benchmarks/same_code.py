@@ -57,10 +57,9 @@ def pieces(names, every, ptx):
             if every or variant not in seen:
                 seen.add(variant)
                 function = spec.short if variant else spec.cuda
-                arguments = cubins.types.void(*[cubins.kind_of(word) for word in one])
                 yield (
                     f"{name}{variant}<{text_of(one)}>",
-                    lambda f=function, a=arguments: plain(cubins.ptx_of(f, a, (9, 0))),
+                    lambda f=function, one=one: plain(cubins.ptx_of(f, one, (9, 0))),
                 )
 
 

@@ -20,8 +20,7 @@ from seqformats.native.signature import text_of as text_of_types
 def text_of(function, signature, capability):
     """The PTX of a kernel; nothing is assembled, and nothing kept on disk."""
     parts = importlib.import_module("seqformats.kernels.parts.cubins")
-    arguments = parts.types.void(*map(parts.kind_of, signature))
-    return parts.ptx_of(function, arguments, capability)
+    return parts.ptx_of(function, signature, capability)
 
 
 @functools.cache

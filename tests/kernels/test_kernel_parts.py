@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from seqformats.kernels.parts import clear, move, move_run, repeat_words
+from seqformats.kernels.parts.record import group, kinds_of
+from seqformats.launch.kernel import kernel
 
 SIZES = [*range(1, 70), 96, 127, 128, 129, 130, 159, 160, 192, 255, 256, 257, 384, *range(1020, 1030), 1088, 1151, 4100]
 ROWS, ROOM = 3, 256  # what is moved at a time, and bytes before, between and after
@@ -61,3 +63,13 @@ def test_repeated_words_write_what_they_are_told_to(size):
                     words[lo:hi], lengths[lo:hi], axis=0
                 ).ravel()
                 np.testing.assert_array_equal(out, wanted, f"words {lo} to {hi}, some {count} of each, from {d}")
+
+
+def test_fields_of_groups_are_given_one_by_one():
+    """A named tuple of the kernel's own is one argument there, one of the library is one everywhere."""
+    function = kernel("class_losses").load().cpu
+    kinds = [kind.__name__ for kind in kinds_of(function)]
+    assert kinds == [*("Array", "Integers", "Array", "Array"), *("Array", "Array"), "Layout", "Ignored", *["int"] * 3]
+    found = group(function, range(11), lambda values, kind: (kind.__name__, values))
+    assert found == [("Given", [0, 1, 2, 3]), ("Made", [4, 5]), 6, 7, 8, 9, 10]
+    assert group(lambda a, b: None, [1, 2], None) == [1, 2]

@@ -10,6 +10,7 @@ Powers of float32 are added up by 128, and these sums in float64; on CUDA by 8.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,21 +20,27 @@ from .parts import Array, Integers, Layout
 from .parts.names import gpu
 
 
+class Given(NamedTuple):
+    """The scores of all items and their classes, and what is made of a loss."""
+
+    x: Array
+    y: Integers
+    scale: Array
+    factors: Array
+
+
+class Made(NamedTuple):
+    """Losses, and what their gradient needs."""
+
+    out: Array
+    kept: Array
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    y: Integers,
-    scale: Array,
-    factors: Array,
-    out: Array,
-    kept: Array,
-    at: Layout,
-    ignored: Ignored,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, ignored: Ignored, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, y, scale, factors = given
+    out, kept = made
     ignore, ignores = ignored
     own, smoothing, share = factors[0], factors[1], factors[2]
     for u in range(lo, hi):
@@ -65,18 +72,10 @@ def cpu(
             out[r] = loss * scale[i]
 
 
-def cuda(
-    x: Array,
-    y: Integers,
-    scale: Array,
-    factors: Array,
-    out: Array,
-    kept: Array,
-    at: Layout,
-    ignored: Ignored,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, ignored: Ignored, width: int) -> None:
     """All items, a block each."""
+    x, y, scale, factors = given
+    out, kept = made
     ignore, ignores = ignored
     parts = p.natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x

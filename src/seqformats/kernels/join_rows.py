@@ -13,20 +13,9 @@ from .parts import Array, Integers
 
 
 @p.compiled
-def cpu(
-    src: int,
-    out: int,
-    bases: Integers,
-    units: Integers,
-    begins: Integers,
-    cum: Integers,
-    offsets: Integers,
-    absolute: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, joined: p.Joined, row: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; `row` bytes a row.  With `absolute` 1 `src` is 0, else `out` has the parts."""
+    bases, units, begins, cum, offsets, absolute = joined
     parts, n = bases.size, offsets.size - 1
     for i in range(lo, hi):
         place = offsets[i] * row
@@ -54,18 +43,9 @@ def place_in_part(
     return bases[k] + begins[u] * units[k] + t * row
 
 
-def cuda(
-    src: Array | int,
-    out: Array,
-    bases: Integers,
-    units: Integers,
-    begins: Integers,
-    cum: Integers,
-    offsets: Integers,
-    absolute: int,
-    row: int,
-) -> None:
+def cuda(src: Array | int, out: Array, joined: p.Joined, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    bases, units, begins, cum, offsets, absolute = joined
     r, last = p.first_of_line(), offsets[offsets.size - 1] - 1
     if r <= last:
         r1, r2, r3 = p.at_most(r + 1, last), p.at_most(r + 2, last), p.at_most(r + 3, last)

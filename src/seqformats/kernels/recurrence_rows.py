@@ -23,6 +23,23 @@ from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
+class Given(NamedTuple):
+    """The items and the decays, the states before them, and two bytes an item."""
+
+    x: Array
+    decay: Array
+    initial: Array
+    marks: Array
+    ends: Array
+
+
+class Made(NamedTuple):
+    """States behind items, and behind sequences."""
+
+    out: Array
+    final: Array
+
+
 class Run(NamedTuple):
     """Some columns of a sequence, and what belongs to them."""
 
@@ -191,27 +208,12 @@ def recur_beside(run: Run, u: int, starts: Array, way: Way, count: int) -> bool:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    decay: Array,
-    initial: Array,
-    marks: Array,
-    ends: Array,
-    out: Array,
-    final: Array,
-    at: Layout,
-    by_row: int,
-    by_column: int,
-    by_sequence: int,
-    back: int,
-    exclusive: int,
-    blank: int,
-    chunk: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, by: p.Strides, course: p.Course, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, decay, initial, marks, ends = given
+    out, final = made
+    by_row, by_column, by_sequence = by
+    back, exclusive, blank, chunk = course
     masked, ending, begun = int(marks.size > 0), int(ends.size > 0), initial.size > 0
     items, decays, starts, flags, stops = (
         p.pointer(x),
@@ -293,25 +295,12 @@ def map_of(
     return alone, product, cut
 
 
-def cuda(
-    x: Array,
-    decay: Array,
-    initial: Array,
-    marks: Array,
-    ends: Array,
-    out: Array,
-    final: Array,
-    at: Layout,
-    by_row: int,
-    by_column: int,
-    by_sequence: int,
-    back: int,
-    exclusive: int,
-    blank: int,
-    chunk: int,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, by: p.Strides, course: p.Course, width: int) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
+    x, decay, initial, marks, ends = given
+    out, final = made
+    by_row, by_column, by_sequence = by
+    back, exclusive, blank, chunk = course
     alone = p.natural(gpu.shared.array(128, final.dtype))
     product = p.natural(gpu.shared.array(128, final.dtype))
     before = p.natural(gpu.shared.array(128, final.dtype))  # at first whether a chunk forgets the state

@@ -164,8 +164,7 @@ def is_interpreted() -> bool:
 def by_numba(name: str) -> Callable[..., Any]:
     """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
     own = import_now("..kernels.parts.custom", __package__)
-    spec = spec_of(name)
-    made: Callable[..., Any] = own.by_numba(spec.cpu)
+    made: Callable[..., Any] = own.by_numba_in_groups(spec_of(name).cpu)
     return made
 
 

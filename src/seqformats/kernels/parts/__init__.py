@@ -31,6 +31,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
+- `groups`    arguments that belong together in several kernels
 - `loops`     loops over what is a thread's own on a GPU
 - `names`     names of what `gpu` has
 - `compiler`  the one file that names the CUDA package, which it loads, so nothing here imports it
@@ -131,6 +132,7 @@ from .edits import (
     trimmed_behind,
 )
 from .gates import Inputs, enter, sigmoid, step_at, tanh
+from .groups import Course, Joined, Strides
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .keys import added_group, came_last, candidate_key, count_larger, merge_rows, tree_powers, value_of_key

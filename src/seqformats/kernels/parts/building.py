@@ -20,7 +20,7 @@ from numba.np.arrayobj import populate_array
 from ...native.signature import BODY, Signature, Word
 from .code import I64, Builder, Context, Kind
 from .options import Part
-from .record import RARE, KernelSpec, tuples
+from .record import RARE, KernelSpec, group, kinds_of, tuples
 
 POINTER = ir.IntType(8).as_pointer()
 
@@ -63,7 +63,7 @@ def build(function: Callable[..., Any], signature: Signature, symbol: str) -> by
     and `BODY`.
     """
     typing, target = cpu_target.typing_context, cpu_target.target_context
-    kinds = tuple([kind_of(word) for word in signature])
+    kinds = tuple(group(function, map(kind_of, signature), types.BaseTuple.from_types))
     flags = compiler.Flags()
     flags.error_model = "numpy"
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
@@ -103,12 +103,12 @@ _NAMES = {
 
 def signatures_of(spec: KernelSpec) -> list[Signature]:
     """The types of the arguments of a kernel in each of the ways in which the library often calls it."""
-    annotations = {name: kind for name, kind in spec.cpu.__annotations__.items() if name != "return"}
+    kinds = list(kinds_of(spec.cpu))
     made = []
     ahead = [dtypes for dtypes in spec.takes or ((),) if spec.rare or RARE.isdisjoint(dtypes)]
     for dtypes in (*ahead, *spec.on_host):
         left = iter(dtypes)
-        made.append(tuple([word_of(kind, left) for kind in annotations.values()]))
+        made.append(tuple([word_of(kind, left) for kind in kinds]))
         if next(left, None) is not None:
             raise TypeError(f"{spec.cpu.__module__} takes fewer arrays than it says: {dtypes}")
     return made

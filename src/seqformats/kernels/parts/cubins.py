@@ -14,7 +14,7 @@ from . import compiler
 from .building import word_of
 from .compiler import list_capabilities, types
 from .gpu import bind
-from .record import MOVES, KernelSpec, tuples
+from .record import MOVES, KernelSpec, group, kinds_of, tuples
 
 _BOUND = f".maxntid {MOST_THREADS}, 1, 1"
 
@@ -43,8 +43,7 @@ def compile_kernel(
     newer = capability not in known
     if newer:
         capability = max([one for one in known if one <= capability], default=max(known))
-    arguments = types.void(*[kind_of(word) for word in signature])
-    ptx, entry = rename_entry(ptx_of(function, arguments, capability), name)
+    ptx, entry = rename_entry(ptx_of(function, signature, capability), name)
     if newer:
         return Compiled(b"", ptx, "", entry)
     return Compiled(*assemble(ptx, capability, name), entry)
@@ -72,14 +71,13 @@ def for_shipping(
 
     NVVM gives the same PTX for 7.5 to 9.0; for later ones it has another compiler, which takes as long again.
     """
-    arguments = types.void(*[kind_of(word) for word in signature])
-    ptx, entry = rename_entry(ptx_of(function, arguments, capabilities[0]), name)
+    ptx, entry = rename_entry(ptx_of(function, signature, capabilities[0]), name)
     ptx = re.sub(r"^\.version \S+", f".version {_OLDEST}", ptx, flags=re.MULTILINE)
     made = {one: assemble(ptx, one, name) for one in capabilities}
     return Shipped(entry, {one: cubin for one, (cubin, _, _) in made.items()}, made[capabilities[-1]][1])
 
 
-def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, int]) -> str:
+def ptx_of(function: Callable[..., Any], signature: Signature, capability: tuple[int, int]) -> str:
     """The PTX of a kernel, which says two things that the compiler of Numba's package leaves open.
 
     Each sum and each product is rounded by itself: else the assembler makes one operation of some of them, of others in
@@ -87,7 +85,8 @@ def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, 
     than `MOST_THREADS` threads: for blocks of 1,024 the assembler saves registers, and has a load wait for the one
     before it.  Where nothing is calculated its loads are together already, and what it saves are more threads.
     """
-    ptx = compiler.ptx_of(bind(function), arguments, capability)
+    arguments = group(function, map(kind_of, signature), types.BaseTuple.from_types)
+    ptx = compiler.ptx_of(bind(function), types.void(*arguments), capability)
     ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
     if not re.search(r"\.f(32|64)\s", ptx):
         return ptx
@@ -175,7 +174,7 @@ def signatures_of(spec: KernelSpec) -> Iterator[tuple[str, Signature]]:
     for variant, function in (("", spec.cuda), (".short", spec.short)):
         if function is None:
             continue
-        kinds = [kind for name, kind in function.__annotations__.items() if name != "return"]
+        kinds = list(kinds_of(function))
         items = _words_of(function) if spec.does == MOVES else spec.takes
         if spec.fours and (variant or spec.over in ("lines", "units")):
             items = *items, *[(FOURS,) * len(dtypes) for dtypes in items if set(dtypes) == {"f4"}]

@@ -11,7 +11,7 @@ from numba.core import serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 
-from .record import CALCULATES, COMPLEX, KernelSpec
+from .record import CALCULATES, COMPLEX, KernelSpec, group, kinds_of
 
 
 def spec_of(cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str, keeper: Any) -> KernelSpec:
@@ -31,6 +31,14 @@ def by_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that Numba compiles in this process, for all types that it is called with."""
     made: Callable[..., Any] = njit(nogil=True, error_model="numpy")(function)
     return made
+
+
+def by_numba_in_groups(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a kernel of the house, which is given one by one what it takes in groups."""
+    made = by_numba(function)
+    if len(list(kinds_of(function))) == function.__code__.co_argcount:
+        return made
+    return lambda *args: made(*group(function, args, lambda parts, kind: kind(*parts)))
 
 
 def compile_and_keep(function: Callable[..., Any], keeper: Any) -> Callable[..., Any]:

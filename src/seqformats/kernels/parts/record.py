@@ -2,7 +2,7 @@
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from ...layout import Constants, Layout
@@ -52,6 +52,7 @@ class KernelSpec(NamedTuple):
     after that the units to begin and to end with.  What moves rows takes addresses and the size in bytes on the CPU, on
     CUDA machine words and how many these are; what calculates takes flat arrays of native dtypes and the items of a
     row.  What works on the host takes whatever it likes, and returns what it likes.
+    Where a named tuple of the kernel's own, or of `parts`, is an argument, its fields are what is given; see `group`.
     """
 
     cpu: Callable[..., Any]
@@ -96,6 +97,34 @@ def tuples() -> dict[str, Any]:
     named = {kind.__name__: kind for kind in (Constants, Layout, *found)}
     assert all(named[kind.__name__] is kind for kind in found), "two named tuples of kernels have one name"
     return named
+
+
+_HOUSE = __name__.removesuffix("parts.record")
+
+
+def kinds_of(function: Callable[..., Any]) -> Iterator[Any]:
+    """The annotations of a kernel's arguments, as those who start it give these: one for each field of a group."""
+    for kind in _annotations(function):
+        yield from kind.__annotations__.values() if is_group(kind) else (kind,)
+
+
+def is_group(kind: Any) -> bool:
+    """Tell whether a named tuple groups arguments, which are given one by one: each that kernels define is one."""
+    return hasattr(kind, "_fields") and kind.__module__.startswith(_HOUSE)
+
+
+def group(function: Callable[..., Any], given: Iterable[Any], join: Callable[[list[Any], Any], Any]) -> list[Any]:
+    """Return the arguments as a kernel takes them: where it has a group, ``join(arguments, named tuple)``."""
+    left = iter(given)
+    found = [
+        join([next(left) for _ in kind._fields], kind) if is_group(kind) else next(left)
+        for kind in _annotations(function)
+    ]
+    return [*found, *left]
+
+
+def _annotations(function: Callable[..., Any]) -> list[Any]:
+    return [kind for name, kind in function.__annotations__.items() if name != "return"]
 
 
 STREAMS = 16 << 20

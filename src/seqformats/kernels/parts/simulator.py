@@ -11,7 +11,7 @@ import numpy as np
 from ...native.signature import FOURS, Signature, Word
 from .compiler import gpu
 from .gpu import Four, bind
-from .record import tuples
+from .record import group, tuples
 
 _Shown: Any = gpu.to_device(np.empty(0)).__class__
 
@@ -27,7 +27,7 @@ def run(
     left = iter(words)
     args = [_value(word, left) for word in signature]
     assert next(left, None) is None, "more words than arguments"
-    _prepare(function)[grid, block](*args)
+    _prepare(function)[grid, block](*group(function, args, lambda parts, kind: kind(*parts)))
 
 
 @functools.cache
