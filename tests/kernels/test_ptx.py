@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from seqformats import kernels
-from seqformats.kernels.parts.record import COMPLEX, tuples
+from seqformats.kernels.parts.record import COMPLEX, is_group, tuples
 from seqformats.launch.kernel import kernel
 from seqformats.layout import MOST_THREADS
 from seqformats.native.signature import FOURS, with_places
@@ -90,7 +90,10 @@ def test_no_kernel_has_a_function_with_the_name_of_a_shared_one():
 def parameters(function):
     """By name, what kind each is: "Layout", "Integers", "int", or another word for an array of items."""
     function = getattr(function, "py_func", function)
-    return {name: getattr(x.annotation, "__name__", "?") for name, x in inspect.signature(function).parameters.items()}
+    found = {}
+    for name, x in inspect.signature(function).parameters.items():
+        found |= x.annotation.__annotations__ if is_group(x.annotation) else {name: x.annotation}
+    return {name: getattr(kind, "__name__", "?") for name, kind in found.items()}
 
 
 ROWS = {name: kind for name, kind in tuples().items() if name != "Layout"}
@@ -165,7 +168,6 @@ def ptx_of(function, kinds, compute, bits=32):
     """The code of a kernel function for arguments of these kinds: "f4" is an array of float32, None an integer."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
     from seqformats.kernels.parts import cubins
-    from seqformats.kernels.parts.gpu import gpu
 
     def word_of(kind):
         if isinstance(kind, tuple):
@@ -173,7 +175,7 @@ def ptx_of(function, kinds, compute, bits=32):
         return {None: "i", "layout": ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")}.get(kind, kind)
 
     words = with_places([word_of(kind) for kind in kinds], bits)
-    return cubins.ptx_of(function, gpu.types.void(*map(cubins.kind_of, words)), compute)
+    return cubins.ptx_of(function, words, compute)
 
 
 def kinds_of(function, items, addresses=False):

@@ -15,8 +15,8 @@ from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
-class Run(NamedTuple):
-    """Everything that belongs to all sequences."""
+class Given(NamedTuple):
+    """Gradients of results, and arrays of `advantage_rows`."""
 
     dadvantages: Array
     dreturns: Array
@@ -24,9 +24,21 @@ class Run(NamedTuple):
     lam: Array
     marks: Array
     ends: Array
+
+
+class Made(NamedTuple):
+    """Gradients for its arrays."""
+
     drewards: Array
     dvalues: Array
     dafter: Array
+
+
+class Run(NamedTuple):
+    """Everything that belongs to all sequences."""
+
+    given: Given
+    made: Made
     at: Layout
     masked: int
     ending: int
@@ -40,77 +52,59 @@ class Run(NamedTuple):
 @p.in_lanes
 def differentiate(run: Run, u: int, count: int) -> None:
     """Go through the sequences of so many units, a lane each, as `advantage_rows` does."""
-    one, zero, unit = p.unknown(1), p.each(run.gamma, 0.0, count), p.each(run.gamma, 1.0, count)
+    dadvantages, dreturns, gamma, lam, marks, ends = run.given
+    drewards, dvalues, dafter = run.made
+    one, zero, unit = p.unknown(1), p.each(gamma, 0.0, count), p.each(gamma, 1.0, count)
     lengths, factor, decay = zero, zero, zero
     longest, begin, uneven = 0, 0, count > 1
     for k in range(count):
         i, first, length = p.locate(run.at, u + k)
         begin, longest = first - k, p.at_least(length, longest)
-        discount = run.gamma[i if run.discounts else 0]
+        discount = gamma[i if run.discounts else 0]
         lengths, factor = p.with_lane(lengths, k, float(length)), p.with_lane(factor, k, discount)
-        decay = p.with_lane(decay, k, discount * run.lam[i if run.decays else 0])
+        decay = p.with_lane(decay, k, discount * lam[i if run.decays else 0])
     g, last = zero, zero
     t = 0
     while t < longest:
         row = begin + p.along(run.at, t)
-        time = p.each(run.gamma, float(t), count)
-        whole = p.load(run.dreturns, row, count, run.gamma) if run.valued else zero
-        found = p.load(run.dadvantages, row, count, run.gamma) + whole + decay * g
+        time = p.each(gamma, float(t), count)
+        whole = p.load(dreturns, row, count, gamma) if run.valued else zero
+        found = p.load(dadvantages, row, count, gamma) + whole + decay * g
         value = whole - found + factor * g
         if run.masked:
-            is_step = p.nonzero(p.load(run.marks, row, count, run.gamma))
+            is_step = p.nonzero(p.load(marks, row, count, gamma))
             found, value = p.choose(is_step, found, g), p.choose(is_step, value, zero)
         if uneven:
             is_there = time < lengths
             found, value = p.choose(is_there, found, zero), p.choose(is_there, value, zero)
         g = found
-        p.store(run.drewards, row, g)
+        p.store(drewards, row, g)
         if run.valued:
-            p.store(run.dvalues, row, value)
+            p.store(dvalues, row, value)
         if uneven or run.ending or t + 1 == longest:
             stops = time == lengths - unit
             last = p.choose(stops, factor * g, last)
             if run.ending:
-                stops = stops | p.nonzero(p.load(run.ends, row, count, run.gamma))
+                stops = stops | p.nonzero(p.load(ends, row, count, gamma))
             if run.asked and run.by_row != 0:
-                p.store(run.dafter, row, p.choose(stops, factor * g, zero))
+                p.store(dafter, row, p.choose(stops, factor * g, zero))
             g = p.choose(stops, zero, g)
         t += one
     if run.asked and run.by_row == 0:
         for k in range(count):
             i, _, length = p.locate(run.at, u + k)
             if length > 0:
-                run.dafter[i] = p.lane_of(last, k)
+                dafter[i] = p.lane_of(last, k)
 
 
 @p.compiled
-def cpu(
-    dadvantages: Array,
-    dreturns: Array,
-    gamma: Array,
-    lam: Array,
-    marks: Array,
-    ends: Array,
-    drewards: Array,
-    dvalues: Array,
-    dafter: Array,
-    at: Layout,
-    by_row: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, by_row: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; columns of a rectangle 16 at a time, so that lines of a cache are used whole."""
+    _, _, gamma, lam, marks, ends = given
+    _, dvalues, dafter = made
     run = Run(
-        p.pointer(dadvantages),
-        p.pointer(dreturns),
-        p.pointer(gamma),
-        p.pointer(lam),
-        p.pointer(marks),
-        p.pointer(ends),
-        p.pointer(drewards),
-        p.pointer(dvalues),
-        p.pointer(dafter),
+        p.pointer(given),
+        p.pointer(made),
         p.pointer(at),
         int(marks.size > 0),
         int(ends.size > 0),
@@ -130,21 +124,10 @@ def cpu(
             u += 1
 
 
-def cuda(
-    dadvantages: Array,
-    dreturns: Array,
-    gamma: Array,
-    lam: Array,
-    marks: Array,
-    ends: Array,
-    drewards: Array,
-    dvalues: Array,
-    dafter: Array,
-    at: Layout,
-    by_row: int,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, by_row: int, width: int) -> None:
     """All units, a thread each."""
+    dadvantages, dreturns, gamma, lam, marks, ends = given
+    drewards, dvalues, dafter = made
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]

@@ -20,8 +20,8 @@ from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
-class Run(NamedTuple):
-    """Everything that belongs to all sequences."""
+class Given(NamedTuple):
+    """Rewards and values of steps, the factors, and what tells steps and episodes apart."""
 
     rewards: Array
     values: Array
@@ -30,8 +30,20 @@ class Run(NamedTuple):
     marks: Array
     ends: Array
     after: Array
+
+
+class Results(NamedTuple):
+    """Results, a number an item."""
+
     advantages: Array
     returns: Array
+
+
+class Run(NamedTuple):
+    """Everything that belongs to all sequences."""
+
+    given: Given
+    results: Results
     at: Layout
     masked: int
     ending: int
@@ -48,79 +60,58 @@ def estimate(run: Run, u: int, count: int) -> None:
 
     Several are columns of one rectangle, whose rows lie side by side.  Their padding is written as 0.
     """
-    one, zero, uneven = p.unknown(1), p.each(run.gamma, 0.0, count), count > 1
+    rewards, values, gamma, lam, marks, ends, after = run.given
+    advantages, returns = run.results
+    one, zero, uneven = p.unknown(1), p.each(gamma, 0.0, count), count > 1
     lengths, factor, decay, following = zero, zero, zero, zero
     longest, begin = 0, 0
     for k in range(count):
         i, first, length = p.locate(run.at, u + k)
         begin, longest = first - k, p.at_least(length, longest)
-        discount = run.gamma[i if run.discounts else 0]
+        discount = gamma[i if run.discounts else 0]
         lengths, factor = p.with_lane(lengths, k, float(length)), p.with_lane(factor, k, discount)
-        decay = p.with_lane(decay, k, discount * run.lam[i if run.decays else 0])
+        decay = p.with_lane(decay, k, discount * lam[i if run.decays else 0])
         if run.known and length > 0:
             place = first + p.along(run.at, length - 1) if run.by_row != 0 else i
-            following = p.with_lane(following, k, run.after[place])
+            following = p.with_lane(following, k, after[place])
     advantage, strays = zero, zero
     t = longest - 1
     while t >= 0:
         row = begin + p.along(run.at, t)
-        time = p.each(run.gamma, float(t), count)
+        time = p.each(gamma, float(t), count)
         if run.ending:
-            stops = p.nonzero(p.load(run.ends, row, count, run.gamma)) & (
-                time < lengths - p.each(run.gamma, 1.0, count)
-            )
-            value = p.load(run.after, row, count, run.gamma) if run.known and run.by_row != 0 else zero
+            stops = p.nonzero(p.load(ends, row, count, gamma)) & (time < lengths - p.each(gamma, 1.0, count))
+            value = p.load(after, row, count, gamma) if run.known and run.by_row != 0 else zero
             advantage, strays = p.choose(stops, zero, advantage), p.choose(stops, zero, strays)
             following = p.choose(stops, value, following)
-        reward = p.load(run.rewards, row, count, run.gamma) + strays
-        value = p.load(run.values, row, count, run.gamma) if run.valued else zero
+        reward = p.load(rewards, row, count, gamma) + strays
+        value = p.load(values, row, count, gamma) if run.valued else zero
         found = (reward + factor * following - value) + decay * advantage
         total = found + value
         if run.masked or uneven:
             is_there = time < lengths
             is_step = is_there
             if run.masked:
-                is_step = p.nonzero(p.load(run.marks, row, count, run.gamma)) & is_there
+                is_step = p.nonzero(p.load(marks, row, count, gamma)) & is_there
             advantage = p.choose(is_step, found, advantage)
             following = p.choose(is_step, value, following)
             strays = p.choose(is_step, zero, p.choose(is_there, reward, zero))
             found, total = p.choose(is_step, found, zero), p.choose(is_step, total, zero)
         else:
             advantage, following = found, value
-        p.store(run.advantages, row, found)
+        p.store(advantages, row, found)
         if run.valued:
-            p.store(run.returns, row, total)
+            p.store(returns, row, total)
         t -= one
 
 
 @p.compiled
-def cpu(
-    rewards: Array,
-    values: Array,
-    gamma: Array,
-    lam: Array,
-    marks: Array,
-    ends: Array,
-    after: Array,
-    advantages: Array,
-    returns: Array,
-    at: Layout,
-    by_row: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, results: Results, at: Layout, by_row: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; columns of a rectangle 16 at a time, so that lines of a cache are used whole."""
+    _, values, gamma, lam, marks, ends, after = given
     run = Run(
-        p.pointer(rewards),
-        p.pointer(values),
-        p.pointer(gamma),
-        p.pointer(lam),
-        p.pointer(marks),
-        p.pointer(ends),
-        p.pointer(after),
-        p.pointer(advantages),
-        p.pointer(returns),
+        p.pointer(given),
+        p.pointer(results),
         p.pointer(at),
         int(marks.size > 0),
         int(ends.size > 0),
@@ -140,21 +131,10 @@ def cpu(
             u += 1
 
 
-def cuda(
-    rewards: Array,
-    values: Array,
-    gamma: Array,
-    lam: Array,
-    marks: Array,
-    ends: Array,
-    after: Array,
-    advantages: Array,
-    returns: Array,
-    at: Layout,
-    by_row: int,
-    width: int,
-) -> None:
+def cuda(given: Given, results: Results, at: Layout, by_row: int, width: int) -> None:
     """All units, a thread each."""
+    rewards, values, gamma, lam, marks, ends, after = given
+    advantages, returns = results
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         discount = gamma[i if gamma.size > 1 else 0]

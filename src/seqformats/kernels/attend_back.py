@@ -8,6 +8,8 @@ The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  
 queries, or 16, in lanes, one tile after the other, so every sum has its order, whatever the threads.
 """
 
+from typing import NamedTuple
+
 from ..operations.attention_rows import (
     Answered,
     AttentionJobs,
@@ -20,6 +22,15 @@ from ..operations.attention_rows import (
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu
+
+
+class Plan(NamedTuple):
+    """Layouts of queries, keys and values, their reach, and the jobs."""
+
+    at: AttentionPlaces
+    reach: AttentionReach
+    jobs: AttentionJobs
+    sizes: AttentionSizes
 
 
 @p.in_lanes
@@ -159,15 +170,13 @@ def cpu(
     terms: ScoreTerms,
     made: AttentionSlopes,
     scratch: Array,
-    at: AttentionPlaces,
-    reach: AttentionReach,
-    jobs: AttentionJobs,
-    sizes: AttentionSizes,
+    plan: Plan,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `width` are the heads."""
+    at, reach, jobs, sizes = plan
     n = at.units.size // 3
     factor = terms.factors.numbers[0]
     most = 16 if scratch.itemsize == 8 else 32
@@ -240,18 +249,9 @@ def cpu(
                 block += 128
 
 
-def cuda(
-    given: Answered,
-    terms: ScoreTerms,
-    made: AttentionSlopes,
-    scratch: Array,
-    at: AttentionPlaces,
-    reach: AttentionReach,
-    jobs: AttentionJobs,
-    sizes: AttentionSizes,
-    width: int,
-) -> None:
+def cuda(given: Answered, terms: ScoreTerms, made: AttentionSlopes, scratch: Array, plan: Plan, width: int) -> None:
     """All queries, then all keys, a block each, whose threads share what those meet; then the rows of the table."""
+    at, reach, _, sizes = plan
     q, k, v, y, dy, kept = given
     parts = p.natural(gpu.shared.array(128, q.dtype))
     me = gpu.threadIdx.x

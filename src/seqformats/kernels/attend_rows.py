@@ -16,6 +16,7 @@ others, Efficient streaming language models with attention sinks, 2024.
 """
 
 import math
+from typing import NamedTuple
 
 from ..operations.attention_rows import (
     Attended,
@@ -29,6 +30,15 @@ from ..operations.attention_rows import (
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu
+
+
+class Plan(NamedTuple):
+    """Layouts of queries, keys and values, their reach, and the jobs."""
+
+    at: AttentionPlaces
+    reach: AttentionReach
+    jobs: AttentionJobs
+    sizes: AttentionSizes
 
 
 @p.in_lanes
@@ -158,15 +168,13 @@ def cpu(
     terms: ScoreTerms,
     made: Attention,
     scratch: Array,
-    at: AttentionPlaces,
-    reach: AttentionReach,
-    jobs: AttentionJobs,
-    sizes: AttentionSizes,
+    plan: Plan,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    at, reach, jobs, sizes = plan
     n = at.units.size // 3
     factor = terms.factors.numbers[0]
     most = 16 if scratch.itemsize == 8 else 32
@@ -245,18 +253,9 @@ def cpu(
                 t += count
 
 
-def cuda(
-    given: Attended,
-    terms: ScoreTerms,
-    made: Attention,
-    scratch: Array,
-    at: AttentionPlaces,
-    reach: AttentionReach,
-    jobs: AttentionJobs,
-    sizes: AttentionSizes,
-    width: int,
-) -> None:
+def cuda(given: Attended, terms: ScoreTerms, made: Attention, scratch: Array, plan: Plan, width: int) -> None:
     """All queries, a block each, whose threads share the keys, and then the columns."""
+    at, reach, _, sizes = plan
     q, k, v, out, kept = given.q, given.k, given.v, made.out, made.kept
     parts = p.natural(gpu.shared.array(128, q.dtype))
     weights = p.natural(gpu.shared.array(128, q.dtype))  # the same after dropout

@@ -20,6 +20,15 @@ from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
+class Arrays(NamedTuple):
+    """The items, which of them count, and the weights by their ranks."""
+
+    x: Array
+    marks: Array
+    ranks: Array
+    weights: Array
+
+
 class Run(NamedTuple):
     """Some columns of a sequence, and what belongs to them."""
 
@@ -87,22 +96,10 @@ def average(run: Run, length: int, back: int, chunk: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    marks: Array,
-    ranks: Array,
-    weights: Array,
-    out: Array,
-    at: Layout,
-    back: int,
-    chunk: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(arrays: Arrays, out: Array, at: Layout, back: int, chunk: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    masked, last = int(marks.size > 0), weights.size // 2 - 1
-    items, flags, numbers, factors = p.pointer(x), p.pointer(marks), p.pointer(ranks), p.pointer(weights)
+    masked, last = int(arrays.marks.size > 0), arrays.weights.size // 2 - 1
+    items, flags, numbers, factors = p.pointer(arrays)
     made, where = p.pointer(out), p.pointer(at)
     for u in range(lo, hi):
         _, first, length = p.locate(where, u)
@@ -168,18 +165,9 @@ def map_of(
     return alone, product
 
 
-def cuda(
-    x: Array,
-    marks: Array,
-    ranks: Array,
-    weights: Array,
-    out: Array,
-    at: Layout,
-    back: int,
-    chunk: int,
-    width: int,
-) -> None:
+def cuda(arrays: Arrays, out: Array, at: Layout, back: int, chunk: int, width: int) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
+    x, marks, ranks, weights = arrays
     alone = p.natural(gpu.shared.array(128, weights.dtype))
     product = p.natural(gpu.shared.array(128, weights.dtype))
     given = p.natural(gpu.shared.array(128, weights.dtype))  # the states before chunks

@@ -6,12 +6,27 @@
 row 0 is read in its place.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import parts as p
 from .parts import Array, Integers
+
+
+class Made(NamedTuple):
+    """The largest numbers, where they are, and whether an id is wrong."""
+
+    out: Array
+    places: Integers
+    wrong: Integers
+
+
+class Sizes(NamedTuple):
+    """The rows of the table, and whether places are wanted."""
+
+    rows: int
+    placed: int
 
 
 @p.shared
@@ -48,21 +63,10 @@ def put_largest(
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    ids: Integers,
-    out: Array,
-    places: Integers,
-    wrong: Integers,
-    cum: Integers,
-    rows: int,
-    placed: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, ids: Integers, made: Made, cum: Integers, sizes: Sizes, width: int, lo: int, hi: int) -> None:
     """Bags `lo` to `hi`."""
-    x, ids, out, places, wrong = p.pointer(x), p.pointer(ids), p.pointer(out), p.pointer(places), p.pointer(wrong)
+    rows, placed = sizes
+    x, ids, (out, places, wrong) = p.pointer(x), p.pointer(ids), p.pointer(made)
     count = p.columns_at_once(width)
     for i in range(lo, hi):
         first, end = cum[i], cum[i + 1]
@@ -89,18 +93,10 @@ def cpu(
                         places[begin + k] = entry
 
 
-def cuda(
-    x: Array,
-    ids: Integers,
-    out: Array,
-    places: Integers,
-    wrong: Integers,
-    cum: Integers,
-    rows: int,
-    placed: int,
-    width: int,
-) -> None:
+def cuda(x: Array, ids: Integers, made: Made, cum: Integers, sizes: Sizes, width: int) -> None:
     """All bags, a thread a column of each."""
+    out, places, wrong = made
+    rows, placed = sizes
     for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         for k in range(p.first_column(), width, p.columns_of_grid()):
             best, place = out.dtype.type(0), -1

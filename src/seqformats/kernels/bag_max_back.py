@@ -4,25 +4,24 @@ Row j of the result has the ids at ``order[cum[j]:cum[j + 1]]``, which are in th
 ``out``, whose rows are `width` numbers.  ``places (n * width,)`` are those that `bag_max` has written.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Integers
 
 
+class Named(NamedTuple):
+    """The numbers that were the largest, and the ids and bags of the rows."""
+
+    places: Integers
+    order: Integers
+    bags: Integers
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    places: Integers,
-    order: Integers,
-    bags: Integers,
-    out: Array,
-    cum: Integers,
-    to: Integers,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, named: Named, out: Array, cum: Integers, to: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`, in the order of the bags."""
-    x, places, order, bags, out = p.pointer(x), p.pointer(places), p.pointer(order), p.pointer(bags), p.pointer(out)
+    x, (places, order, bags), out = p.pointer(x), p.pointer(named), p.pointer(out)
     for j in range(lo, hi):
         begin = to[j] * width
         for k in range(width):
@@ -34,10 +33,9 @@ def cpu(
                     out[begin + k] += x[given + k]
 
 
-def cuda(
-    x: Array, places: Integers, order: Integers, bags: Integers, out: Array, cum: Integers, to: Integers, width: int
-) -> None:
+def cuda(x: Array, named: Named, out: Array, cum: Integers, to: Integers, width: int) -> None:
     """All rows, a thread a column of each."""
+    places, order, bags = named
     for j in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         for k in range(p.first_column(), width, p.columns_of_grid()):
             total = out.dtype.type(0)

@@ -18,6 +18,30 @@ from . import parts as p
 from .parts import Array, Columns, Integers
 
 
+class Arrays(NamedTuple):
+    """The table, and what the bags hold."""
+
+    x: Array
+    weights: Array
+    ids: Integers
+
+
+class Made(NamedTuple):
+    """Results, and whether an id is wrong."""
+
+    out: Array
+    totals: Array
+    wrong: Integers
+
+
+class How(NamedTuple):
+    """The rows of the table, and how they are added up."""
+
+    rows: int
+    mode: int
+    weighted: int
+
+
 class Bags(NamedTuple):
     """Arguments for some columns of some bags."""
 
@@ -104,29 +128,15 @@ def lanes_for(columns: int, most: int) -> int:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    weights: Array,
-    ids: Integers,
-    out: Array,
-    totals: Array,
-    wrong: Integers,
-    cum: Integers,
-    to: Integers,
-    rows: int,
-    mode: int,
-    weighted: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(arrays: Arrays, made: Made, cum: Integers, to: Integers, how: How, width: int, lo: int, hi: int) -> None:
     """Bags `lo` to `hi`; sums run in the dtype of `totals`.
 
     Of wide rows one bag is done at a time, so that for its next columns the branches are as predicted.
     """
-    last, moves = ids.size - 1, p.at_most(to.size, 1)
-    x, weights, ids, out, totals = p.pointer(x), p.pointer(weights), p.pointer(ids), p.pointer(out), p.pointer(totals)
-    cum, to, wrong = p.pointer(cum), p.pointer(to), p.pointer(wrong)
+    rows, mode, weighted = how
+    last, moves = arrays.ids.size - 1, p.at_most(to.size, 1)
+    x, weights, ids = p.pointer(arrays)
+    (out, totals, wrong), cum, to = p.pointer(made), p.pointer(cum), p.pointer(to)
     blocks = p.room(totals)
     given = x, weights, ids, out, totals, wrong, blocks, cum, to
     if mode != 0 and weighted != 0:
@@ -159,21 +169,11 @@ def cpu(
         begin = end
 
 
-def cuda(
-    x: Array,
-    weights: Array,
-    ids: Integers,
-    out: Array,
-    totals: Array,
-    wrong: Integers,
-    cum: Integers,
-    to: Integers,
-    rows: int,
-    mode: int,
-    weighted: int,
-    width: int,
-) -> None:
+def cuda(arrays: Arrays, made: Made, cum: Integers, to: Integers, how: How, width: int) -> None:
     """All bags, a thread a column of each, in the order of the CPU."""
+    x, weights, ids = arrays
+    out, totals, wrong = made
+    rows, mode, weighted = how
     for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         first, length = cum[i], cum[i + 1] - cum[i]
         for k in range(p.first_column(), width, p.columns_of_grid()):

@@ -5,10 +5,25 @@ divisors are ``totals (n,)``, and ``shifts (n,)`` become the products of the mea
 Where a divisor is zero, so is the gradient.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Integers
+
+
+class Given(NamedTuple):
+    """Gradients, and the means and divisors of the bags."""
+
+    x: Array
+    y: Array
+    totals: Array
+
+
+class Made(NamedTuple):
+    """Results."""
+
+    out: Array
+    shifts: Array
 
 
 @p.shared
@@ -25,20 +40,10 @@ def divide(x: Array, y: Array, out: Array, begin: int, deep: int, divisor: Any) 
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    y: Array,
-    totals: Array,
-    out: Array,
-    shifts: Array,
-    cum: Integers,
-    weighted: int,
-    deep: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, cum: Integers, weighted: int, deep: int, width: int, lo: int, hi: int) -> None:
     """Bags `lo` to `hi`."""
+    x, y, totals = given
+    out, shifts = made
     for i in range(lo, hi):
         divisor = x.dtype.type(cum[i + 1] - cum[i])
         if weighted != 0:
@@ -48,18 +53,10 @@ def cpu(
             shifts[i] = shift
 
 
-def cuda(
-    x: Array,
-    y: Array,
-    totals: Array,
-    out: Array,
-    shifts: Array,
-    cum: Integers,
-    weighted: int,
-    deep: int,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, cum: Integers, weighted: int, deep: int, width: int) -> None:
     """All bags, a thread each."""
+    x, y, totals = given
+    out, shifts = made
     for i in range(p.first_unit(), cum.size - 1, p.units_of_grid()):
         divisor = x.dtype.type(cum[i + 1] - cum[i])
         if weighted != 0:

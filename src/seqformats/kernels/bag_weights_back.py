@@ -4,25 +4,25 @@
 are the gradients of the bags, ``shifts (n,)`` what is taken off, and ``out`` has a number for each id.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Integers
 
 
+class Given(NamedTuple):
+    """The table, the gradients of bags and what is taken off, and the ids."""
+
+    x: Array
+    slopes: Array
+    shifts: Array
+    ids: Integers
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    slopes: Array,
-    shifts: Array,
-    ids: Integers,
-    out: Array,
-    cum: Integers,
-    deep: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, out: Array, cum: Integers, deep: int, width: int, lo: int, hi: int) -> None:
     """Bags `lo` to `hi`."""
-    x, slopes, shifts, ids, out = p.pointer(x), p.pointer(slopes), p.pointer(shifts), p.pointer(ids), p.pointer(out)
+    (x, slopes, shifts, ids), out = p.pointer(given), p.pointer(out)
     even = deep & -16
     for i in range(lo, hi):
         for entry in range(cum[i], cum[i + 1]):
@@ -39,17 +39,9 @@ def cpu(
             out[entry] = total - shifts[i]
 
 
-def cuda(
-    x: Array,
-    slopes: Array,
-    shifts: Array,
-    ids: Integers,
-    out: Array,
-    cum: Integers,
-    deep: int,
-    width: int,
-) -> None:
+def cuda(given: Given, out: Array, cum: Integers, deep: int, width: int) -> None:
     """All ids, a thread each."""
+    x, slopes, shifts, ids = given
     for entry in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         i = p.search(cum, entry)
         out[entry] = p.dot(x, ids[entry] * deep, slopes, i * deep, deep) - shifts[i]

@@ -4,12 +4,23 @@
 ``slopes[0]``, that of its sequence or its own, times ``scale[i]``: `which` is 0, 1 or 2.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..operations.choices import Ignored
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
 from .parts.names import gpu
+
+
+class Arrays(NamedTuple):
+    """Arrays of `class_losses`, and the slopes of losses."""
+
+    x: Array
+    y: Integers
+    scale: Array
+    factors: Array
+    slopes: Array
+    kept: Array
 
 
 @p.shared
@@ -27,22 +38,9 @@ def classes_of(given: Any, _: Columns, d: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    y: Integers,
-    scale: Array,
-    factors: Array,
-    slopes: Array,
-    kept: Array,
-    out: Array,
-    at: Layout,
-    which: int,
-    ignored: Ignored,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(arrays: Arrays, out: Array, at: Layout, which: int, ignored: Ignored, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, y, scale, factors, slopes, kept = arrays
     ignore, ignores = ignored
     own, share = factors[0], factors[2]
     scores, to_scores = p.pointer(x), p.pointer(out)
@@ -62,20 +60,9 @@ def cpu(
             out[begin + y[r]] -= own * slope
 
 
-def cuda(
-    x: Array,
-    y: Integers,
-    scale: Array,
-    factors: Array,
-    slopes: Array,
-    kept: Array,
-    out: Array,
-    at: Layout,
-    which: int,
-    ignored: Ignored,
-    width: int,
-) -> None:
+def cuda(arrays: Arrays, out: Array, at: Layout, which: int, ignored: Ignored, width: int) -> None:
     """All items, a block each."""
+    x, y, scale, factors, slopes, kept = arrays
     ignore, ignores = ignored
     own, share = factors[0], factors[2]
     for item in range(gpu.blockIdx.x, at.cum[at.cum.size - 1], gpu.gridDim.x):

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..operations.choices import Strips
 from . import parts as p
-from .parts import Array, Integers, Layout
+from .parts import Integers
 from .parts.edits import Part
 from .parts.lane_items import collect_across
 
@@ -159,21 +159,12 @@ def parts_of(one: Part, two: Part, least: int, rows: int) -> Any:
 
 @p.compiled
 def cpu(
-    x: Array,
-    y: Array,
-    out: Integers,
-    scratch: Integers,
-    at_x: Layout,
-    at_y: Layout,
-    begins: Integers,
-    strips: Strips,
-    width: int,
-    lo: int,
-    hi: int,
+    both: p.Compared, out: Integers, scratch: Integers, pairs: p.Pairs, strips: Strips, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
+    at_x, at_y, begins = pairs
     room, least = strips
-    items, others, table = p.pointer(x), p.pointer(y), p.pointer(scratch)
+    (items, others), table = p.pointer(both), p.pointer(scratch)
     at_x, at_y = p.pointer(at_x), p.pointer(at_y)
     for i in range(begins[lo], begins[hi]):
         _, first, m = p.locate(at_x, i)
@@ -185,18 +176,10 @@ def cpu(
             out[i] = edits_by_strips(down, along, table, lo * room, least)
 
 
-def cuda(
-    x: Array,
-    y: Array,
-    out: Integers,
-    scratch: Integers,
-    at_x: Layout,
-    at_y: Layout,
-    begins: Integers,
-    strips: Strips,
-    width: int,
-) -> None:
+def cuda(both: p.Compared, out: Integers, scratch: Integers, pairs: p.Pairs, strips: Strips, width: int) -> None:
     """All units, a thread each."""
+    x, y = both
+    at_x, at_y, begins = pairs
     room, least = strips
     for b in range(p.first_unit(), begins.size - 1, p.units_of_grid()):
         for i in range(begins[b], begins[b + 1]):

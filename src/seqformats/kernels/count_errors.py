@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import parts as p
-from .parts import Array, Integers, Layout
+from .parts import Integers
 from .parts.edits import Part
 
 
@@ -135,20 +135,11 @@ def put_errors(out: Integers, i: int, n: int, one: Part, two: Part, scratch: Int
 
 @p.compiled
 def cpu(
-    x: Array,
-    y: Array,
-    out: Integers,
-    scratch: Integers,
-    at_x: Layout,
-    at_y: Layout,
-    begins: Integers,
-    numbers: Integers,
-    width: int,
-    lo: int,
-    hi: int,
+    both: p.Compared, out: Integers, scratch: Integers, pairs: p.Pairs, numbers: Integers, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
-    items, others, row = p.pointer(x), p.pointer(y), p.pointer(scratch)
+    at_x, at_y, begins = pairs
+    (items, others), row = p.pointer(both), p.pointer(scratch)
     n = at_x.cum.size - 1
     room, least, most = numbers[0], numbers[1], numbers[2]
     own = Own(lo * room, (lo + 1) * room - most, most, least)
@@ -159,18 +150,10 @@ def cpu(
         put_errors(out, i, n, one, Part(others, first, length), row, own)
 
 
-def cuda(
-    x: Array,
-    y: Array,
-    out: Integers,
-    scratch: Integers,
-    at_x: Layout,
-    at_y: Layout,
-    begins: Integers,
-    numbers: Integers,
-    width: int,
-) -> None:
+def cuda(both: p.Compared, out: Integers, scratch: Integers, pairs: p.Pairs, numbers: Integers, width: int) -> None:
     """All units, a thread each."""
+    x, y = both
+    at_x, at_y, begins = pairs
     n = at_x.cum.size - 1
     b = p.first_unit()
     room, least, most = numbers[0], numbers[1], numbers[2]

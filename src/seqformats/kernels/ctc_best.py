@@ -9,7 +9,7 @@ frame t holds NaN or +inf.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,15 @@ from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.columns import frame_powers
 from .parts.names import gpu
+
+
+class Made(NamedTuple):
+    """Labels, and what belongs to them."""
+
+    label: Integers
+    values: Array
+    scores: Array
+    counts: Integers
 
 
 @p.shared
@@ -41,20 +50,9 @@ def collapse(label: Integers, values: Array, begin: int, length: int, frames: in
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    label: Integers,
-    values: Array,
-    scores: Array,
-    counts: Integers,
-    at: Layout,
-    blank: int,
-    logits: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, made: Made, at: Layout, blank: int, logits: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    label, values, scores, counts = made
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
         begin = at.cum[i]
@@ -69,18 +67,9 @@ def cpu(
         counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
 
 
-def cuda(
-    x: Array,
-    label: Integers,
-    values: Array,
-    scores: Array,
-    counts: Integers,
-    at: Layout,
-    blank: int,
-    logits: int,
-    width: int,
-) -> None:
+def cuda(x: Array, made: Made, at: Layout, blank: int, logits: int, width: int) -> None:
     """All units, a block each, a thread some of its frames."""
+    label, values, scores, counts = made
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
         i, first, length = p.locate(at, u)
         begin = at.cum[i]

@@ -17,6 +17,8 @@ A prefix that was dropped and comes back is the same node, since longer ones may
 token, in a table with open addresses.
 """
 
+from typing import NamedTuple
+
 from ..ctc.rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
 from . import parts as p
 from .parts import Array, Layout
@@ -24,21 +26,27 @@ from .parts.prefix_search import go_over, home_of
 from .parts.prefixes import Own
 
 
+class Rules(NamedTuple):
+    """Options and limits of a search."""
+
+    terms: PrefixTerms
+    guide: Guide
+
+
+class Memory(NamedTuple):
+    """Results of a search, and its memory."""
+
+    out: Labels
+    tree: PrefixTree
+    rows: PrefixRows
+    pool: Pool
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    terms: PrefixTerms,
-    guide: Guide,
-    out: Labels,
-    tree: PrefixTree,
-    rows: PrefixRows,
-    pool: Pool,
-    at: Layout,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, rules: Rules, memory: Memory, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    terms, guide = rules
+    out, tree, rows, pool = memory
     guide, out, at = p.pointer(guide), p.pointer(out), p.pointer(at)
     tree, rows, pool = p.pointer(tree), p.pointer(rows), p.pointer(pool)
     for b in range(lo, hi):
@@ -47,18 +55,10 @@ def cpu(
             go_over(Own(tree, rows, pool, guide, terms, home), None, None, out, x, at, u)
 
 
-def cuda(
-    x: Array,
-    terms: PrefixTerms,
-    guide: Guide,
-    out: Labels,
-    tree: PrefixTree,
-    rows: PrefixRows,
-    pool: Pool,
-    at: Layout,
-    width: int,
-) -> None:
+def cuda(x: Array, rules: Rules, memory: Memory, at: Layout, width: int) -> None:
     """All units, a thread each."""
+    terms, guide = rules
+    out, tree, rows, pool = memory
     for b in range(p.first_unit(), terms.shares.size - 1, p.units_of_grid()):
         for u in range(terms.shares[b], terms.shares[b + 1]):
             home = home_of(terms, pool, b, p.locate(at, u)[2])

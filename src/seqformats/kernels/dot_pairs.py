@@ -5,8 +5,18 @@
 at a time: 16 numbers in lanes, then 4, then one by one, and the lanes of each are added in pairs.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Integers
+
+
+class Pairs(NamedTuple):
+    """Offsets of sequences in both arrays, and of their products."""
+
+    at_x: Integers
+    at_y: Integers
+    begins: Integers
 
 
 @p.shared
@@ -44,28 +54,11 @@ def put_products(
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    y: Array,
-    out: Array,
-    at_x: Integers,
-    at_y: Integers,
-    begins: Integers,
-    deep: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, y: Array, out: Array, pairs: Pairs, deep: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; the last four of the others may be some that were taken before."""
+    at_x, at_y, begins = p.pointer(pairs)
     room = p.scratch(out)
-    x, y, out, at_x, at_y, begins = (
-        p.pointer(x),
-        p.pointer(y),
-        p.pointer(out),
-        p.pointer(at_x),
-        p.pointer(at_y),
-        p.pointer(begins),
-    )
+    x, y, out = p.pointer(x), p.pointer(y), p.pointer(out)
     for i in range(lo, hi):
         first, count = at_y[i], at_y[i + 1] - at_y[i]
         place = begins[i]
@@ -86,17 +79,9 @@ def cpu(
             place += count
 
 
-def cuda(
-    x: Array,
-    y: Array,
-    out: Array,
-    at_x: Integers,
-    at_y: Integers,
-    begins: Integers,
-    deep: int,
-    width: int,
-) -> None:
+def cuda(x: Array, y: Array, out: Array, pairs: Pairs, deep: int, width: int) -> None:
     """All products, a thread each."""
+    at_x, at_y, begins = pairs
     for pair in range(p.first_unit(), begins[begins.size - 1], p.units_of_grid()):
         i = p.search(begins, pair)
         count = at_y[i + 1] - at_y[i]

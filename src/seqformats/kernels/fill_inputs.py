@@ -5,26 +5,27 @@
 padding on the left where `left` is 1: `pad` and, of the labels, `ignore`; 0 of the others.
 """
 
+from typing import NamedTuple
+
 from ..operations.choices import Rectangle
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.names import gpu
 
 
+class Made(NamedTuple):
+    """Inputs of a language model."""
+
+    ids: Integers
+    mask: Integers
+    places: Integers
+    labels: Integers
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    ids: Integers,
-    mask: Integers,
-    places: Integers,
-    labels: Integers,
-    at: Layout,
-    form: Rectangle,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, made: Made, at: Layout, form: Rectangle, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    ids, mask, places, labels = made
     most, tail, left, pad, ignore = form
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -60,10 +61,9 @@ def cpu(
                 part[t] = source[t]
 
 
-def cuda(
-    x: Array, ids: Integers, mask: Integers, places: Integers, labels: Integers, at: Layout, form: Rectangle, width: int
-) -> None:
+def cuda(x: Array, made: Made, at: Layout, form: Rectangle, width: int) -> None:
     """All units, a line of threads each."""
+    ids, mask, places, labels = made
     most, tail, left, pad, ignore = form
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

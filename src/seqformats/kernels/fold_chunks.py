@@ -7,24 +7,14 @@ that no chunk holds is zero.
 """
 
 from . import parts as p
-from .parts import Array, Columns, Integers
+from .parts import Array, Columns
 from .parts.names import gpu
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    out: Array,
-    cum: Integers,
-    first: Integers,
-    counts: Integers,
-    shifts: Integers,
-    mode: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, chunks: p.Chunks, mode: int, width: int, lo: int, hi: int) -> None:
     """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
+    cum, first, counts, shifts = chunks
     rows, sums = p.pointer(x), p.pointer(out)
     blocks = p.room(sums)
     for u in range(lo, hi):
@@ -37,17 +27,9 @@ def cpu(
             p.total_columns((rows, sums, blocks, divisor), Columns(place, many, width, steps, 0), place, 0, size)
 
 
-def cuda(
-    x: Array,
-    out: Array,
-    cum: Integers,
-    first: Integers,
-    counts: Integers,
-    shifts: Integers,
-    mode: int,
-    width: int,
-) -> None:
+def cuda(x: Array, out: Array, chunks: p.Chunks, mode: int, width: int) -> None:
     """All rows of `out`, a line of threads each."""
+    cum, first, counts, shifts = chunks
     for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
         for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):

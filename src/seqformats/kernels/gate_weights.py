@@ -16,8 +16,19 @@ the 4 gates of 16 units each, one after the other, of a GRU r and z of 16 units 
 A unit is 16 units of the layer.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Integers
+
+
+class Given(NamedTuple):
+    """Weights and biases as PyTorch has them."""
+
+    w_ih: Array
+    w_hh: Array
+    b_ih: Array
+    b_hh: Array
 
 
 @p.shared
@@ -36,21 +47,11 @@ def lay(w: Array, row: int, some: int, columns: int, x: Array, to: int, wide: in
 
 
 @p.compiled
-def cpu(
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array,
-    b_hh: Array,
-    x: Array,
-    sizes: Integers,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, x: Array, sizes: Integers, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    biased = b_ih.size > 0
+    biased = given.b_ih.size > 0
     begin, gates, hidden, deep = sizes[0], sizes[1], sizes[2], sizes[3]
-    w_ih, w_hh, b_ih, b_hh, x = p.pointer(w_ih), p.pointer(w_hh), p.pointer(b_ih), p.pointer(b_hh), p.pointer(x)
+    (w_ih, w_hh, b_ih, b_hh), x = p.pointer(given), p.pointer(x)
     line = gates * width
     weights = begin + line * deep
     bias = weights + line * width

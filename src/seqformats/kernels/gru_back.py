@@ -13,24 +13,13 @@ order.
 """
 
 from . import parts as p
-from .parts import Array, Integers
+from .parts import Array
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    dy: Array,
-    z: Array,
-    begins: Integers,
-    count: int,
-    room: int,
-    units: int,
-    back: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, dy: Array, z: Array, layer: p.LayerSteps, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `count` is the number of sequences."""
+    begins, count, room, units, back = layer
     steps = begins.size - 1
     x, dy, z = p.pointer(x), p.pointer(dy), p.pointer(z)
     before = room * 3 * width

@@ -27,20 +27,9 @@ def alike_from(begins: Array, units: Array, cum: Array, parts: int, n: int, unit
 
 
 @p.compiled
-def cpu(
-    src: int,
-    out: int,
-    bases: Integers,
-    units: Integers,
-    begins: Integers,
-    cum: Integers,
-    offsets: Integers,
-    absolute: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, joined: p.Joined, row: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; `row` bytes a row.  With `absolute` 1 `src` is 0, else `out` has the parts."""
+    bases, units, begins, cum, offsets, absolute = joined
     parts, n = bases.size, offsets.size - 1
     unit = row if absolute else 1
     some = p.at_least(4096 // p.at_least(parts * row, 1), 1)  # turns that are written part by part within a cache
@@ -105,18 +94,9 @@ def way_of_item(
     return place, bases[k] + begins[u] * units[k] + t * row
 
 
-def cuda(
-    src: Array | int,
-    out: Array,
-    bases: Integers,
-    units: Integers,
-    begins: Integers,
-    cum: Integers,
-    offsets: Integers,
-    absolute: int,
-    row: int,
-) -> None:
+def cuda(src: Array | int, out: Array, joined: p.Joined, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    bases, units, begins, cum, offsets, absolute = joined
     r, last = p.first_of_line(), offsets[offsets.size - 1] - 1
     if r <= last:
         r1, r2, r3 = p.at_most(r + 1, last), p.at_most(r + 2, last), p.at_most(r + 3, last)

@@ -4,24 +4,24 @@
 `order` are those of `order_rows`.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
 
 
+class Rule(NamedTuple):
+    """Rule by which items become keys."""
+
+    bits: int
+    least: int
+    order: int
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    keys: Integers,
-    ids: Integers,
-    at: Layout,
-    bits: int,
-    least: int,
-    order: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, keys: Integers, ids: Integers, at: Layout, rule: Rule, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    bits, least, order = rule
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
         for k in range(width):
@@ -39,8 +39,9 @@ def put(keys: Integers, ids: Integers, d: int, key: int, t: int) -> None:
     ids[d] = t
 
 
-def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, bits: int, least: int, order: int, width: int) -> None:
+def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, rule: Rule, width: int) -> None:
     """All rows, a line of threads for four."""
+    bits, least, order = rule
     r, k = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
         (i0, t0, p0), (i1, t1, p1), (i2, t2, p2), (i3, t3, p3) = p.four_rows(at, r)

@@ -11,12 +11,28 @@ the mask, and below which the mask or another item; the mask; the number of othe
 chosen.  The number by which an item is chosen says what becomes of it, too.  One of a word has its own number for that.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..operations.choices import Masking
 from . import parts as p
 from .parts import Array, Integers, Layout
 from .parts.names import gpu
+
+
+class Given(NamedTuple):
+    """The items, which of them are never chosen, and where words begin."""
+
+    x: Array
+    held: Array
+    begins: Array
+
+
+class Results(NamedTuple):
+    """Results, a number an item."""
+
+    out: Array
+    labels: Integers
+    chosen: Array
 
 
 @p.shared
@@ -27,20 +43,10 @@ def another(i: int, t: int, tokens: Integers, numbers: Integers) -> Any:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    held: Array,
-    begins: Array,
-    out: Array,
-    labels: Integers,
-    chosen: Array,
-    at: Layout,
-    how: Masking,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, results: Results, at: Layout, how: Masking, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, held, begins = given
+    out, labels, chosen = results
     special, tokens, numbers = how
     seed, rate, masked, changed = numbers[0], numbers[1], numbers[2], numbers[3]
     mask, none = numbers[4], numbers[6]
@@ -76,18 +82,10 @@ def cpu(
             chosen[q] = 1 if pick else 0
 
 
-def cuda(
-    x: Array,
-    held: Array,
-    begins: Array,
-    out: Array,
-    labels: Integers,
-    chosen: Array,
-    at: Layout,
-    how: Masking,
-    width: int,
-) -> None:
+def cuda(given: Given, results: Results, at: Layout, how: Masking, width: int) -> None:
     """All units, a block each, a thread an item; where there are words, the block finds where each item's begins."""
+    x, held, begins = given
+    out, labels, chosen = results
     special, tokens, numbers = how
     begun = p.natural(gpu.shared.array(128, at.cum.dtype))
     me = gpu.threadIdx.x

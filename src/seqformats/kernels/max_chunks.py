@@ -25,20 +25,9 @@ def largest(given: Any, columns: Columns, place: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    out: Array,
-    rows: Integers,
-    cum: Integers,
-    first: Integers,
-    counts: Integers,
-    shifts: Integers,
-    keep: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, rows: Integers, chunks: p.Chunks, keep: int, width: int, lo: int, hi: int) -> None:
     """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
+    cum, first, counts, shifts = chunks
     given = p.pointer(x), p.pointer(out)
     for u in range(lo, hi):
         place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
@@ -57,18 +46,9 @@ def cpu(
                 rows[d] = found
 
 
-def cuda(
-    x: Array,
-    out: Array,
-    rows: Integers,
-    cum: Integers,
-    first: Integers,
-    counts: Integers,
-    shifts: Integers,
-    keep: int,
-    width: int,
-) -> None:
+def cuda(x: Array, out: Array, rows: Integers, chunks: p.Chunks, keep: int, width: int) -> None:
     """All rows of `out`, a line of threads each."""
+    cum, first, counts, shifts = chunks
     for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
         for k in range(gpu.threadIdx.x, width, gpu.blockDim.x):

@@ -5,10 +5,19 @@ there are before each sequence, ``rows (pieces + 1,)`` the rows before each piec
 `where` and `wanted` are those of `topk_rows`.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Constants, Integers
+
+
+class Pieces(NamedTuple):
+    """The largest items so far, by pieces."""
+
+    tops: Array
+    where: Integers
+    pieces: Integers
+    rows: Integers
 
 
 @p.shared
@@ -18,18 +27,9 @@ def most_of(where: Integers, pieces: Integers, width: int) -> Any:
 
 
 @p.shared
-def merge(
-    x: Array,
-    places: Integers,
-    tops: Array,
-    where: Integers,
-    pieces: Integers,
-    rows: Integers,
-    i: int,
-    k: int,
-    width: int,
-) -> Any:
+def merge(x: Array, places: Integers, given: Pieces, i: int, k: int, width: int) -> Any:
     """Column k of sequence i; how many rows the sequence has."""
+    tops, where, pieces, rows = given
     most = most_of(where, pieces, width)
     begin, first = i * most * width + k, pieces[i]
     end = begin
@@ -58,24 +58,13 @@ def merge(
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    places: Integers,
-    out: Array,
-    tops: Array,
-    where: Integers,
-    pieces: Integers,
-    rows: Integers,
-    wanted: Constants,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, places: Integers, out: Array, given: Pieces, wanted: Constants, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`, number by number."""
+    tops, where, pieces, _ = given
     most, ks = most_of(where, pieces, width), wanted.numbers
     for i in range(lo, hi):
         for k in range(width):
-            length = merge(x, places, tops, where, pieces, rows, i, k, width)
+            length = merge(x, places, given, i, k, width)
             for q in range(ks.size):
                 total = 0.0
                 for a in range(p.at_most(ks[q], length)):
@@ -83,22 +72,13 @@ def cpu(
                 out[(i * ks.size + q) * width + k] = total / ks[q]
 
 
-def cuda(
-    x: Array,
-    places: Integers,
-    out: Array,
-    tops: Array,
-    where: Integers,
-    pieces: Integers,
-    rows: Integers,
-    wanted: Constants,
-    width: int,
-) -> None:
+def cuda(x: Array, places: Integers, out: Array, given: Pieces, wanted: Constants, width: int) -> None:
     """All sequences, a thread a column of each."""
+    tops, where, pieces, _ = given
     most, ks = most_of(where, pieces, width), wanted.numbers
     for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         for k in range(p.first_column(), width, p.columns_of_grid()):
-            length = merge(x, places, tops, where, pieces, rows, i, k, width)
+            length = merge(x, places, given, i, k, width)
             for q in range(ks.size):
                 mean = p.mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
                 out[(i * ks.size + q) * width + k] = mean

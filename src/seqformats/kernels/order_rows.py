@@ -12,12 +12,21 @@ as many places behind all of them.  On CUDA runs of one item are merged: an item
 and in the other.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..operations.choices import Order
 from . import parts as p
 from .parts import Array, Columns, Integers, Layout
 from .parts.names import gpu
+
+
+class Made(NamedTuple):
+    """Results, and the memory for keys."""
+
+    values: Array
+    out: Integers
+    keys: Integers
+    ids: Integers
 
 
 @p.shared
@@ -99,22 +108,10 @@ def sort(
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    values: Array,
-    out: Integers,
-    keys: Integers,
-    ids: Integers,
-    at: Layout,
-    to: Layout,
-    how: Order,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, made: Made, at: Layout, to: Layout, how: Order, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     bits, least, order, wanted = how
-    rows, items, places, ranks, own = p.pointer(x), p.pointer(values), p.pointer(out), p.pointer(keys), p.pointer(ids)
+    rows, (items, places, ranks, own) = p.pointer(x), p.pointer(made)
     behind = at.cum[at.cum.size - 1] * width
     at, to = p.pointer(at), p.pointer(to)
     for u in range(lo, hi):
@@ -131,18 +128,9 @@ def cpu(
                     places[d] = own[begin + t]
 
 
-def cuda(
-    x: Array,
-    values: Array,
-    out: Integers,
-    keys: Integers,
-    ids: Integers,
-    at: Layout,
-    to: Layout,
-    how: Order,
-    width: int,
-) -> None:
+def cuda(x: Array, made: Made, at: Layout, to: Layout, how: Order, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    values, out, keys, ids = made
     bits, least, order, wanted = how
     total = at.cum[at.cum.size - 1] * width
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
@@ -185,18 +173,9 @@ def precedes(key: int, t: int, other: int, s: int) -> int:
     return 1 if other < key or (other == key and s < t) else 0
 
 
-def short(
-    x: Array,
-    values: Array,
-    out: Integers,
-    keys: Integers,
-    ids: Integers,
-    at: Layout,
-    to: Layout,
-    how: Order,
-    width: int,
-) -> None:
+def short(x: Array, made: Made, at: Layout, to: Layout, how: Order, width: int) -> None:
     """All units, a thread for each column, see `SHORT`: an item's place is the number of those that come before it."""
+    values, out = made.values, made.out
     bits, least, order, wanted = how
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         _, first, length = p.locate(at, u)

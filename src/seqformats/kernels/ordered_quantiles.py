@@ -4,8 +4,25 @@ All is as in `quantile_rows`, but ``ids (rows * width,)``: where the items stood
 where nobody wants these.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Columns, Constants, Integers, Layout
+
+
+class Given(NamedTuple):
+    """The items in order, and where they stood."""
+
+    x: Array
+    ids: Integers
+
+
+class Made(NamedTuple):
+    """Quantiles, and of which items they are made."""
+
+    out: Array
+    places: Integers
+    shares: Array
 
 
 @p.shared
@@ -56,20 +73,10 @@ def put_shares(shares: Array, levels: Array, how: int, i: int, length: int) -> N
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    ids: Integers,
-    out: Array,
-    places: Integers,
-    shares: Array,
-    at: Layout,
-    wanted: Constants,
-    how: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, wanted: Constants, how: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, ids = given
+    out, places, shares = made
     levels = wanted.numbers
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -80,18 +87,10 @@ def cpu(
             pick(x, ids, out, places, columns, levels, how, i * levels.size * width + k)
 
 
-def cuda(
-    x: Array,
-    ids: Integers,
-    out: Array,
-    places: Integers,
-    shares: Array,
-    at: Layout,
-    wanted: Constants,
-    how: int,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, wanted: Constants, how: int, width: int) -> None:
     """All units, a thread a column of each."""
+    x, ids = given
+    out, places, shares = made
     levels = wanted.numbers
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

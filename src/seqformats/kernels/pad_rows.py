@@ -6,11 +6,27 @@ whose columns are a prefix of its room.  `read` says where the rows are; where i
 none for zeros.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Bytes, Integers, Layout
 from .parts.names import gpu
+
+
+class Ways(NamedTuple):
+    """Layouts of rows before and after."""
+
+    begins: Integers
+    read: Layout
+    write: Layout
+
+
+class Rest(NamedTuple):
+    """The rectangle, and what is free of it."""
+
+    item: Bytes
+    room: int
+    runs: int
 
 
 @p.shared
@@ -50,20 +66,10 @@ def source_of(begins: Integers, read: Layout, write: Layout, k: int, q: int, uni
 
 
 @p.compiled
-def cpu(
-    src: int,
-    out: int,
-    begins: Integers,
-    read: Layout,
-    write: Layout,
-    item: Bytes,
-    room: int,
-    runs: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, ways: Ways, rest: Rest, row: int, lo: int, hi: int) -> None:
     """Runs `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    begins, read, write = ways
+    item, room = rest.item, rest.room
     scale, unit = (1, row) if read.absolute else (row, 1)
     for k in range(lo, hi):
         i, used, before = run_of(read, write, k)
@@ -80,18 +86,10 @@ def cpu(
                 p.move(out, to, item, 0, row)
 
 
-def cuda(
-    src: Array | int,
-    out: Array,
-    begins: Integers,
-    read: Layout,
-    write: Layout,
-    item: Bytes,
-    room: int,
-    runs: int,
-    row: int,
-) -> None:
+def cuda(src: Array | int, out: Array, ways: Ways, rest: Rest, row: int) -> None:
     """All runs, a line of threads for four places; `src` and `out` are machine words, `row` words a row."""
+    begins, read, write = ways
+    item, room, runs = rest
     word = out.itemsize if read.absolute else 1
     scale, unit = (1, row * word) if read.absolute else (row, 1)
     down = gpu.blockDim.y

@@ -6,15 +6,25 @@ they come from there.  Where `at` is absolute, it is a list's arrays, and `src` 
 column of a row has a place of its own, and `row` is the size of one of them.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Integers, Layout
 
 
+class Picks(NamedTuple):
+    """The chosen places."""
+
+    cum: Integers
+    places: Integers
+    columns: int
+    back: int
+
+
 @p.compiled
-def cpu(
-    src: int, out: int, at: Layout, cum: Integers, places: Integers, columns: int, back: int, row: int, lo: int, hi: int
-) -> None:
+def cpu(src: int, out: int, at: Layout, picks: Picks, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a column."""
+    cum, places, columns, back = picks
     at, cum, places = p.pointer(at), p.pointer(cum), p.pointer(places)
     whole = row * columns
     unit = 1 if at.absolute else whole
@@ -35,10 +45,9 @@ def cpu(
                         p.move_row(out, place, src, c * row, row)
 
 
-def cuda(
-    src: Array | int, out: Array, at: Layout, cum: Integers, places: Integers, columns: int, back: int, row: int
-) -> None:
+def cuda(src: Array | int, out: Array, at: Layout, picks: Picks, row: int) -> None:
     """All chosen rows, a line of threads for four; `src` and `out` are machine words, `row` words a column."""
+    cum, places, columns, back = picks
     whole = row * columns
     unit = 1 if at.absolute else whole
     word = out.itemsize if at.absolute else 1

@@ -5,25 +5,26 @@
 of their products of gradient and slope.  ``like (0,)`` is of float64, in which these are added up.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu
 
 
+class Given(NamedTuple):
+    """Gradients and slopes of results, and which items are steps."""
+
+    dy: Array
+    slopes: Array
+    like: Array
+    marks: Array
+
+
 @p.compiled
-def cpu(
-    dy: Array,
-    slopes: Array,
-    like: Array,
-    marks: Array,
-    dx: Array,
-    at: Layout,
-    mean: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, dx: Array, at: Layout, mean: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    dy, slopes, _, marks = given
     masked = marks.size > 0
     for u in range(lo, hi):
         _, first, length = p.locate(at, u)
@@ -46,8 +47,9 @@ def cpu(
                 dx[row] = float(dy[row]) * float(slopes[row])
 
 
-def cuda(dy: Array, slopes: Array, like: Array, marks: Array, dx: Array, at: Layout, mean: int, width: int) -> None:
+def cuda(given: Given, dx: Array, at: Layout, mean: int, width: int) -> None:
     """All units, a block each, whose threads share the steps."""
+    dy, slopes, like, marks = given
     parts = p.natural(gpu.shared.array(128, like.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):

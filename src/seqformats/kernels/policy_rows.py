@@ -14,13 +14,30 @@ Optimization Algorithms" (2017), equation 7; Ye et al., "Mastering Complex Contr
 Learning" (2020), equation 5, for the limit; Zheng et al., "Group Sequence Policy Optimization" (2025) for the mean.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu
+
+
+class Given(NamedTuple):
+    """Log-probabilities of two policies, and what a loss is made of."""
+
+    logp: Array
+    old: Array
+    advantages: Array
+    how: Array
+    marks: Array
+
+
+class Results(NamedTuple):
+    """Ratios or losses, and their slopes."""
+
+    out: Array
+    slopes: Array
 
 
 @p.shared
@@ -38,22 +55,10 @@ def loss_of(ratio: float, advantage: float, how: Array, inside: int) -> Any:
 
 
 @p.compiled
-def cpu(
-    logp: Array,
-    old: Array,
-    advantages: Array,
-    how: Array,
-    marks: Array,
-    out: Array,
-    slopes: Array,
-    at: Layout,
-    by_row: int,
-    mean: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, results: Results, at: Layout, by_row: int, mean: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    logp, old, advantages, how, marks = given
+    out, slopes = results
     masked, alone, limit = marks.size > 0, advantages.size == 0, how[3]
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
@@ -84,20 +89,10 @@ def cpu(
                 slopes[row] = slope
 
 
-def cuda(
-    logp: Array,
-    old: Array,
-    advantages: Array,
-    how: Array,
-    marks: Array,
-    out: Array,
-    slopes: Array,
-    at: Layout,
-    by_row: int,
-    mean: int,
-    width: int,
-) -> None:
+def cuda(given: Given, results: Results, at: Layout, by_row: int, mean: int, width: int) -> None:
     """All units, a block each, whose threads share the steps."""
+    logp, old, advantages, how, marks = given
+    out, slopes = results
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     limit = how[3]

@@ -13,10 +13,19 @@ behind a rank is told apart there by quickselect (Hoare, "Algorithm 65: find", 1
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Columns, Constants, Integers, Layout
+
+
+class Made(NamedTuple):
+    """Quantiles, of which items they are made, and memory for sorting."""
+
+    out: Array
+    places: Integers
+    shares: Array
+    items: Array
 
 
 @p.shared
@@ -73,20 +82,9 @@ def first_nan(x: Array, columns: Columns) -> int:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    out: Array,
-    places: Integers,
-    shares: Array,
-    items: Array,
-    at: Layout,
-    wanted: Constants,
-    how: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, made: Made, at: Layout, wanted: Constants, how: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    out, places, shares, items = made
     levels, needed = wanted.numbers, places.size > 1
     rows, found, column = p.pointer(x), p.pointer(out), p.pointer(items)
     at = p.pointer(at)
@@ -137,18 +135,9 @@ def cpu(
                     places[(2 * q + 1) * width + k] = high
 
 
-def cuda(
-    x: Array,
-    out: Array,
-    places: Integers,
-    shares: Array,
-    items: Array,
-    at: Layout,
-    wanted: Constants,
-    how: int,
-    width: int,
-) -> None:
+def cuda(x: Array, made: Made, at: Layout, wanted: Constants, how: int, width: int) -> None:
     """All units, a thread a column of each."""
+    out, places, shares, _ = made
     levels, needed = wanted.numbers, places.size > 1
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

@@ -17,6 +17,26 @@ from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
+class Arrays(NamedTuple):
+    """Arrays of `recurrence_rows`, and the gradients of those that it has written."""
+
+    dy: Array
+    y: Array
+    decay: Array
+    initial: Array
+    dfinal: Array
+    marks: Array
+    ends: Array
+
+
+class Results(NamedTuple):
+    """Gradients for its arrays."""
+
+    dx: Array
+    slopes: Array
+    dinitial: Array
+
+
 class Run(NamedTuple):
     """Some columns of a sequence, and what belongs to them."""
 
@@ -130,45 +150,15 @@ def pull(run: Run, state: Any, back: int, exclusive: int, blank: int, chunk: int
 
 @p.compiled
 def cpu(
-    dy: Array,
-    y: Array,
-    decay: Array,
-    initial: Array,
-    dfinal: Array,
-    marks: Array,
-    ends: Array,
-    dx: Array,
-    slopes: Array,
-    dinitial: Array,
-    at: Layout,
-    by_row: int,
-    by_column: int,
-    by_sequence: int,
-    back: int,
-    exclusive: int,
-    blank: int,
-    chunk: int,
-    width: int,
-    lo: int,
-    hi: int,
+    arrays: Arrays, results: Results, at: Layout, strides: p.Strides, course: p.Course, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
-    masked, ending, begun, wanted = int(marks.size > 0), int(ends.size > 0), int(initial.size > 0), int(slopes.size > 0)
-    given, written, decays, starts, flags = (
-        p.pointer(dy),
-        p.pointer(y),
-        p.pointer(decay),
-        p.pointer(initial),
-        p.pointer(marks),
-    )
-    stops, made, found, states, where = (
-        p.pointer(ends),
-        p.pointer(dx),
-        p.pointer(slopes),
-        p.pointer(dinitial),
-        p.pointer(at),
-    )
-    later = p.pointer(dfinal)
+    by_row, by_column, by_sequence = strides
+    back, exclusive, blank, chunk = course
+    masked, ending, begun = int(arrays.marks.size > 0), int(arrays.ends.size > 0), int(arrays.initial.size > 0)
+    wanted, continued = int(results.slopes.size > 0), arrays.dfinal.size > 0
+    given, written, decays, starts, later, flags, stops = p.pointer(arrays)
+    (made, found, states), where = p.pointer(results), p.pointer(at)
     for u in range(lo, hi):
         i, first, length = p.locate(where, u)
         k = 0
@@ -200,13 +190,13 @@ def cpu(
                 wanted,
             )
             if count == 16:
-                state = p.load(later, start, 16, states) if dfinal.size > 0 else p.each(states, 0.0, 16)
+                state = p.load(later, start, 16, states) if continued else p.each(states, 0.0, 16)
                 p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 16))
             elif count == 4:
-                state = p.load(later, start, 4, states) if dfinal.size > 0 else p.each(states, 0.0, 4)
+                state = p.load(later, start, 4, states) if continued else p.each(states, 0.0, 4)
                 p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 4))
             else:
-                state = p.load(later, start, 1, states) if dfinal.size > 0 else p.each(states, 0.0, 1)
+                state = p.load(later, start, 1, states) if continued else p.each(states, 0.0, 1)
                 p.store(states, start, pull(run, state, back, exclusive, blank, chunk, 1))
             k += count
 
@@ -243,28 +233,12 @@ def map_of(given: Any, like: Array, at: Layout, rows: Rows, how: tuple[int, int,
     return alone, product, cut
 
 
-def cuda(
-    dy: Array,
-    y: Array,
-    decay: Array,
-    initial: Array,
-    dfinal: Array,
-    marks: Array,
-    ends: Array,
-    dx: Array,
-    slopes: Array,
-    dinitial: Array,
-    at: Layout,
-    by_row: int,
-    by_column: int,
-    by_sequence: int,
-    back: int,
-    exclusive: int,
-    blank: int,
-    chunk: int,
-    width: int,
-) -> None:
+def cuda(arrays: Arrays, results: Results, at: Layout, strides: p.Strides, course: p.Course, width: int) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
+    dy, y, decay, initial, dfinal, marks, ends = arrays
+    dx, slopes, dinitial = results
+    by_row, by_column, by_sequence = strides
+    back, exclusive, blank, chunk = course
     alone = p.natural(gpu.shared.array(128, dinitial.dtype))
     product = p.natural(gpu.shared.array(128, dinitial.dtype))
     before = p.natural(gpu.shared.array(128, dinitial.dtype))  # at first whether a chunk forgets the gradient

@@ -33,7 +33,7 @@ class Given(NamedTuple):
     ends: Array
 
 
-class Made(NamedTuple):
+class Results(NamedTuple):
     """States behind items, and behind sequences."""
 
     out: Array
@@ -208,21 +208,16 @@ def recur_beside(run: Run, u: int, starts: Array, way: Way, count: int) -> bool:
 
 
 @p.compiled
-def cpu(given: Given, made: Made, at: Layout, by: p.Strides, course: p.Course, width: int, lo: int, hi: int) -> None:
+def cpu(
+    given: Given, results: Results, at: Layout, strides: p.Strides, course: p.Course, width: int, lo: int, hi: int
+) -> None:
     """Units `lo` to `hi`."""
-    x, decay, initial, marks, ends = given
-    out, final = made
-    by_row, by_column, by_sequence = by
+    _, _, initial, marks, ends = given
+    by_row, by_column, by_sequence = strides
     back, exclusive, blank, chunk = course
     masked, ending, begun = int(marks.size > 0), int(ends.size > 0), initial.size > 0
-    items, decays, starts, flags, stops = (
-        p.pointer(x),
-        p.pointer(decay),
-        p.pointer(initial),
-        p.pointer(marks),
-        p.pointer(ends),
-    )
-    made, states, where = p.pointer(out), p.pointer(final), p.pointer(at)
+    items, decays, starts, flags, stops = p.pointer(given)
+    (made, states), where = p.pointer(results), p.pointer(at)
     u = lo
     while u < hi:
         if at.step > 1 and width == 1 and hi - u >= 16:  # a line of the cache has items of many columns
@@ -279,10 +274,9 @@ class Rows(NamedTuple):
 
 
 @p.shared
-def map_of(
-    x: Array, decay: Array, marks: Array, ends: Array, final: Array, at: Layout, rows: Rows, by_row: int, width: int
-) -> Any:
+def map_of(given: Given, final: Array, at: Layout, rows: Rows, by_row: int, width: int) -> Any:
     """Return what some rows make of a state of zero, the product of their decays, and whether they forget the state."""
+    x, decay, _, marks, ends = given
     alone, product, cut = p.zero_in(final), p.number_in(final, 1), 0
     for step in range(rows.rows):
         row = rows.first + p.along(at, rows.t + step * rows.by)
@@ -295,11 +289,11 @@ def map_of(
     return alone, product, cut
 
 
-def cuda(given: Given, made: Made, at: Layout, by: p.Strides, course: p.Course, width: int) -> None:
+def cuda(given: Given, results: Results, at: Layout, strides: p.Strides, course: p.Course, width: int) -> None:
     """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
     x, decay, initial, marks, ends = given
-    out, final = made
-    by_row, by_column, by_sequence = by
+    out, final = results
+    by_row, by_column, by_sequence = strides
     back, exclusive, blank, chunk = course
     alone = p.natural(gpu.shared.array(128, final.dtype))
     product = p.natural(gpu.shared.array(128, final.dtype))
@@ -324,7 +318,7 @@ def cuda(given: Given, made: Made, at: Layout, by: p.Strides, course: p.Course, 
                 rows = Rows(first, begin + back * (size - 1), size if is_there else 0, by, k, own)
                 alone[slot], product[slot], before[slot] = p.zero_in(final), p.zero_in(final), p.zero_in(final)
                 if is_there and mine + 1 < chunks:
-                    found = map_of(x, decay, marks, ends, final, at, rows, by_row, width)
+                    found = map_of(given, final, at, rows, by_row, width)
                     alone[slot], product[slot], before[slot] = found[0], found[1], p.number_in(final, found[2])
                 gpu.syncthreads()
                 if gpu.threadIdx.y == 0:

@@ -4,24 +4,26 @@
 sequences in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
 """
 
+from typing import NamedTuple
+
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu, times
 
 
+class Given(NamedTuple):
+    """Parts of rewards, and which items are steps."""
+
+    outcome: Array
+    kl: Array
+    scale: Array
+    marks: Array
+
+
 @p.compiled
-def cpu(
-    outcome: Array,
-    kl: Array,
-    scale: Array,
-    marks: Array,
-    out: Array,
-    at: Layout,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    outcome, kl, scale, marks = given
     for u in range(lo, hi):
         i, first, length = p.locate(at, u)
         owed = 1
@@ -39,8 +41,9 @@ def cpu(
             t -= 1
 
 
-def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
+def cuda(given: Given, out: Array, at: Layout, width: int) -> None:
     """All units, a thread each."""
+    outcome, kl, scale, marks = given
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         owed = 1

@@ -13,10 +13,18 @@ Values that rise, as times do, are found from where the one before stands: steps
 Bentley and Yao (1976), "An almost optimal algorithm for unbounded searching".
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Item, Layout
+
+
+class Given(NamedTuple):
+    """The items that are searched, and what is searched for."""
+
+    x: Array
+    values: Array
+    tolerance: Array
 
 
 @p.shared
@@ -106,19 +114,9 @@ def answer(x: Array, begin: int, length: int, count: int, value: Item, mode: int
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    values: Array,
-    tolerance: Array,
-    out: Array,
-    at_x: Layout,
-    at: Layout,
-    mode: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, out: Array, at_x: Layout, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, values, tolerance = given
     items, wanted, found = p.pointer(x), p.pointer(values), p.pointer(out)
     at_x, at = p.pointer(at_x), p.pointer(at)
     right = 0 if mode == 0 or mode == 5 else 1
@@ -135,17 +133,9 @@ def cpu(
                 found[r] = answer(items, begin, length, place, wanted[r], mode, tolerance)
 
 
-def cuda(
-    x: Array,
-    values: Array,
-    tolerance: Array,
-    out: Array,
-    at_x: Layout,
-    at: Layout,
-    mode: int,
-    width: int,
-) -> None:
+def cuda(given: Given, out: Array, at_x: Layout, at: Layout, mode: int, width: int) -> None:
     """All values, a thread each."""
+    x, values, tolerance = given
     right = 0 if mode == 0 or mode == 5 else 1
     for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, _, d = p.find(at, r)

@@ -7,7 +7,7 @@ other arguments.
 from typing import Any
 
 from . import parts as p
-from .parts import Array, Columns, Integers
+from .parts import Array, Columns
 from .parts.names import gpu
 
 
@@ -19,28 +19,20 @@ def divide(given: Any, columns: Columns, place: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    out: Array,
-    cum: Integers,
-    first: Integers,
-    counts: Integers,
-    shifts: Integers,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, chunks: p.Chunks, width: int, lo: int, hi: int) -> None:
     """Runs `lo` to `hi`."""
-    rows, chunks, steps = p.pointer(x), p.pointer(out), p.pointer(cum)
+    cum, first, counts, shifts = chunks
+    rows, to, steps = p.pointer(x), p.pointer(out), p.pointer(cum)
     for u in range(lo, hi):
         place, size, divisor = cum[u] * width, (cum[u + 1] - cum[u]) * width, float(counts[u])
         for c in range(first[u], first[u] + counts[u]):
             columns = Columns(place + shifts[c] * width, 1, width, steps, 1)
-            divide((rows, chunks, divisor), columns, place, 0, size)
+            divide((rows, to, divisor), columns, place, 0, size)
 
 
-def cuda(x: Array, out: Array, cum: Integers, first: Integers, counts: Integers, shifts: Integers, width: int) -> None:
+def cuda(x: Array, out: Array, chunks: p.Chunks, width: int) -> None:
     """All rows of `x`, a line of threads each."""
+    cum, first, counts, shifts = chunks
     for r in range(p.first_unit(), cum[cum.size - 1], p.units_of_grid()):
         u = p.search(cum, r)
         number = x.dtype.type(counts[u])  # an integer would divide in float64

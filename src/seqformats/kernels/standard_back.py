@@ -5,6 +5,8 @@ All else is as there.  With e the distances from the mean, s the deviation and f
 out.  Of given moments, which do not move with the items, ``dx = f * dy``.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..operations.choices import Scaling
@@ -13,21 +15,20 @@ from .parts import Array, Layout
 from .parts.names import gpu, sqrt
 
 
+class Given(NamedTuple):
+    """Gradients, and what `standard_rows` has taken."""
+
+    dy: Array
+    x: Array
+    moments: Array
+    how: Array
+    marks: Array
+
+
 @p.compiled
-def cpu(
-    dy: Array,
-    x: Array,
-    moments: Array,
-    how: Array,
-    marks: Array,
-    dx: Array,
-    at: Layout,
-    scaling: Scaling,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, dx: Array, at: Layout, scaling: Scaling, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    dy, x, moments, how, marks = given
     others, scaled = scaling
     for u in range(lo, hi):
         _, first, length = p.locate(at, u)
@@ -72,10 +73,9 @@ def cpu(
                 dx[row * width + k] = value
 
 
-def cuda(
-    dy: Array, x: Array, moments: Array, how: Array, marks: Array, dx: Array, at: Layout, scaling: Scaling, width: int
-) -> None:
+def cuda(given: Given, dx: Array, at: Layout, scaling: Scaling, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    dy, x, moments, how, marks = given
     others, scaled = scaling
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x

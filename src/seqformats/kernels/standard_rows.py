@@ -11,6 +11,8 @@ There are two passes, and what is added up are differences from the first item t
 So do items that are too few for a deviation, or a mean of others, and all where nothing would be divided by.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..operations.choices import Scaling
@@ -19,20 +21,19 @@ from .parts import Array, Layout
 from .parts.names import gpu, sqrt
 
 
+class Given(NamedTuple):
+    """The items, their moments if these are given, and which of them count."""
+
+    x: Array
+    moments: Array
+    how: Array
+    marks: Array
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    moments: Array,
-    how: Array,
-    marks: Array,
-    out: Array,
-    at: Layout,
-    scaling: Scaling,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, out: Array, at: Layout, scaling: Scaling, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, moments, how, marks = given
     others, scaled = scaling
     for u in range(lo, hi):
         _, first, length = p.locate(at, u)
@@ -72,10 +73,9 @@ def cpu(
                 out[row * width + k] = value
 
 
-def cuda(
-    x: Array, moments: Array, how: Array, marks: Array, out: Array, at: Layout, scaling: Scaling, width: int
-) -> None:
+def cuda(given: Given, out: Array, at: Layout, scaling: Scaling, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    x, moments, how, marks = given
     others, scaled = scaling
     parts = p.natural(gpu.shared.array(128, how.dtype))
     slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x

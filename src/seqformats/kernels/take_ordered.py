@@ -5,26 +5,31 @@ in blocks too, says where the results go, in the lengths that it has the first o
 and their places to `out`, with `wanted` 1 the items alone, with 2 the places alone.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Integers, Layout
 
 
+class Given(NamedTuple):
+    """The items, and their places in order."""
+
+    x: Array
+    ids: Integers
+
+
+class Made(NamedTuple):
+    """Items and places in order."""
+
+    values: Array
+    out: Integers
+
+
 @p.compiled
-def cpu(
-    x: Array,
-    ids: Integers,
-    values: Array,
-    out: Integers,
-    at: Layout,
-    to: Layout,
-    wanted: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, to: Layout, wanted: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
+    x, ids = given
+    values, out = made
     for i in range(lo, hi):
         _, first, _ = p.locate(at, i)
         _, begin, most = p.locate(to, i)
@@ -40,10 +45,10 @@ def place_of(ids: Integers, at: Layout, i: int, t: int, k: int, width: int) -> A
     return ids[(at.cum[i] + t) * width + k]
 
 
-def cuda(
-    x: Array, ids: Integers, values: Array, out: Integers, at: Layout, to: Layout, wanted: int, width: int
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, to: Layout, wanted: int, width: int) -> None:
     """All rows of the results, a line of threads for four."""
+    x, ids = given
+    values, out = made
     r, k = p.first_of_line(), p.word_of_line()
     if r < to.cum[to.cum.size - 1] and k < width:
         (i0, t0, d0), (i1, t1, d1), (i2, t2, d2), (i3, t3, d3) = p.four_rows(to, r)

@@ -7,10 +7,25 @@ nobody will read these two: on the CPU sequences share what little of them is wr
 with a `most` up to 4 no `tops` either.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Columns, Constants, Integers, Layout
+
+
+class Made(NamedTuple):
+    """Means, and the largest items with their places."""
+
+    out: Array
+    tops: Array
+    places: Integers
+
+
+class Sizes(NamedTuple):
+    """Number of items to keep, and whether somebody reads them."""
+
+    most: int
+    needed: int
 
 
 @p.shared
@@ -176,21 +191,11 @@ def mean(tops: Array, out: Array, blocks: Array, columns: Columns, top: int, pla
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    out: Array,
-    tops: Array,
-    places: Integers,
-    at: Layout,
-    wanted: Constants,
-    most: int,
-    needed: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, made: Made, at: Layout, wanted: Constants, sizes: Sizes, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, means, best, where = p.pointer(x), p.pointer(out), p.pointer(tops), p.pointer(places)
+    _, tops, places = made
+    most, needed = sizes
+    rows, (means, best, where) = p.pointer(x), p.pointer(made)
     at, ks = p.pointer(at), wanted.numbers
     count, blocks = p.columns_at_once(width), p.room(means)
     for u in range(lo, hi):
@@ -220,18 +225,10 @@ def cpu(
             k += count
 
 
-def cuda(
-    x: Array,
-    out: Array,
-    tops: Array,
-    places: Integers,
-    at: Layout,
-    wanted: Constants,
-    most: int,
-    needed: int,
-    width: int,
-) -> None:
+def cuda(x: Array, made: Made, at: Layout, wanted: Constants, sizes: Sizes, width: int) -> None:
     """All units, a thread a column of each; what is not needed stays in its registers where it is little."""
+    out, tops, places = made
+    most, needed = sizes
     ks, kept = wanted.numbers, needed != 0 or most > 4
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)

@@ -5,10 +5,18 @@
 slope.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Columns, Layout
+
+
+class Given(NamedTuple):
+    """The gradient, the items, and what `var_rows` has found."""
+
+    x: Array
+    y: Array
+    values: Array
 
 
 @p.by_columns(most=16)
@@ -32,19 +40,9 @@ def slope(given: Any, columns: Columns, place: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    y: Array,
-    values: Array,
-    out: Array,
-    at: Layout,
-    deviation: int,
-    ddof: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, out: Array, at: Layout, deviation: int, ddof: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
+    x, y, values = given
     row, items, found, rows, at = p.pointer(x), p.pointer(y), p.pointer(values), p.pointer(out), p.pointer(at)
     blocks = p.room(row)
     for u in range(lo, hi):
@@ -60,8 +58,9 @@ def cpu(
         slope((row, items, found, rows, blocks, divisor), columns, i * width, k, width)
 
 
-def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
+def cuda(given: Given, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a thread a column of each."""
+    x, y, values = given
     for u in range(p.first_unit(), at.cum.size - 1, p.units_of_grid()):
         i, first, length = p.locate(at, u)
         number = out.dtype.type(length)

@@ -8,10 +8,24 @@ numbers.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Integers
+
+
+class Moments(NamedTuple):
+    """Sums and variances of pieces."""
+
+    sums: Array
+    variances: Array
+
+
+class How(NamedTuple):
+    """Options of `var_rows`."""
+
+    deviation: int
+    ddof: int
 
 
 @p.shared
@@ -32,19 +46,10 @@ def variance(sums: Array, variances: Array, first: int, end: int, k: int, rows: 
 
 
 @p.compiled
-def cpu(
-    sums: Array,
-    variances: Array,
-    out: Array,
-    pieces: Integers,
-    rows: Integers,
-    deviation: int,
-    ddof: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(moments: Moments, out: Array, pieces: Integers, rows: Integers, how: How, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
+    sums, variances = moments
+    deviation, ddof = how
     for i in range(lo, hi):
         for k in range(width):
             found = variance(sums, variances, pieces[i], pieces[i + 1], k, rows, ddof, width)
@@ -61,17 +66,10 @@ def with_piece(found: tuple[float, int, float], total: Any, variance: Any, numbe
     return squares + number * (variance + apart * apart), number, inverse
 
 
-def cuda(
-    sums: Array,
-    variances: Array,
-    out: Array,
-    pieces: Integers,
-    rows: Integers,
-    deviation: int,
-    ddof: int,
-    width: int,
-) -> None:
+def cuda(moments: Moments, out: Array, pieces: Integers, rows: Integers, how: How, width: int) -> None:
     """All sequences, a thread a column of each; eight pieces are on their way at a time.  See `variance`."""
+    sums, variances = moments
+    deviation, ddof = how
     for i in range(p.first_unit(), pieces.size - 1, p.units_of_grid()):
         first, end = pieces[i], pieces[i + 1]
         length = rows[end] - rows[first]

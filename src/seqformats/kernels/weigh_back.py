@@ -5,11 +5,28 @@
 as the weights, get their gradient.  Where the weights of a sequence add up to zero, their mean has none.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Layout
 from .parts.names import gpu
+
+
+class Given(NamedTuple):
+    """The gradient, the items, and what `weigh_rows` has taken and found."""
+
+    x: Array
+    y: Array
+    weights: Array
+    totals: Array
+    values: Array
+
+
+class Made(NamedTuple):
+    """Gradients of items and of weights."""
+
+    out: Array
+    slopes: Array
 
 
 @p.shared
@@ -21,22 +38,10 @@ def divide(slope: float, totals: Array, place: int, mode: int) -> Any:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    y: Array,
-    weights: Array,
-    totals: Array,
-    values: Array,
-    out: Array,
-    slopes: Array,
-    at: Layout,
-    mode: int,
-    own: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(given: Given, made: Made, at: Layout, mode: int, own: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; what many columns are for one weight is added up in float64."""
+    x, y, weights, totals, values = given
+    out, slopes = made
     row = width if own else 1  # weights of an item
     at = p.pointer(at)
     for u in range(lo, hi):
@@ -59,20 +64,10 @@ def cpu(
                 slopes[r] = sums
 
 
-def cuda(
-    x: Array,
-    y: Array,
-    weights: Array,
-    totals: Array,
-    values: Array,
-    out: Array,
-    slopes: Array,
-    at: Layout,
-    mode: int,
-    own: int,
-    width: int,
-) -> None:
+def cuda(given: Given, made: Made, at: Layout, mode: int, own: int, width: int) -> None:
     """All rows, a line of threads each; the first of them adds up what is for a weight."""
+    x, y, weights, totals, values = given
+    out, slopes = made
     for r in range(p.first_unit(), at.cum[at.cum.size - 1], p.units_of_grid()):
         i, t, d = p.find(at, r)
         place = at.cum[i] + t

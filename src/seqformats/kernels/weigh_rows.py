@@ -8,11 +8,25 @@ weight for each number, lie sequence after sequence; ``out (n * width,)``.  `mod
 sequence gives zeros.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Columns, Layout
 from .parts.names import gpu
+
+
+class Weighed(NamedTuple):
+    """The items and their weights."""
+
+    x: Array
+    weights: Array
+
+
+class Made(NamedTuple):
+    """Results, and the sums of weights."""
+
+    out: Array
+    totals: Array
 
 
 @p.in_lanes
@@ -51,20 +65,9 @@ def weigh(given: Any, columns: Columns, place: int, count: int) -> None:
 
 
 @p.compiled
-def cpu(
-    x: Array,
-    weights: Array,
-    out: Array,
-    totals: Array,
-    at: Layout,
-    mode: int,
-    own: int,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(weighed: Weighed, made: Made, at: Layout, mode: int, own: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    rows, factors, sums, masses = p.pointer(x), p.pointer(weights), p.pointer(out), p.pointer(totals)
+    (rows, factors), (sums, masses) = p.pointer(weighed), p.pointer(made)
     at, blocks = p.pointer(at), p.room(sums)
     row = width if own else 1  # weights of an item
     for u in range(lo, hi):
@@ -81,20 +84,13 @@ def cpu(
                 sums[i * width + j] = sums[i * width + j] / mass if mass != 0 else 0
 
 
-def cuda(
-    x: Array,
-    weights: Array,
-    out: Array,
-    totals: Array,
-    at: Layout,
-    mode: int,
-    own: int,
-    width: int,
-) -> None:
+def cuda(weighed: Weighed, made: Made, at: Layout, mode: int, own: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     The order of summation depends on the sequence alone, see `tree_sum`.
     """
+    x, weights = weighed
+    out, totals = made
     parts = p.natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):

@@ -4,15 +4,24 @@
 ``before + 1 + after`` rows of `src`.  What lies outside the sequence is zero, or left as it is where `filled` is 1.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import parts as p
 from .parts import Array, Layout
 
 
+class Window(NamedTuple):
+    """The rows beside each row, and whether the result has zeros already."""
+
+    before: int
+    after: int
+    filled: int
+
+
 @p.compiled
-def cpu(src: int, out: int, at: Layout, before: int, after: int, filled: int, row: int, lo: int, hi: int) -> None:
+def cpu(src: int, out: int, at: Layout, window: Window, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row of `src`."""
+    before, after, filled = window
     count = before + 1 + after
     size = count * row
     at = p.pointer(at)
@@ -52,8 +61,9 @@ def neighbour(at: Layout, row_of: tuple[int, int, int], by: int) -> Any:
     return d - p.along(at, t) + p.along(at, near)
 
 
-def cuda(src: Array, out: Array, at: Layout, before: int, after: int, filled: int, row: int) -> None:
+def cuda(src: Array, out: Array, at: Layout, window: Window, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row of `src`."""
+    before, after, filled = window
     count = before + 1 + after
     r, w = p.first_of_line(), p.word_of_line()
     if r < at.cum[at.cum.size - 1] and w < row:

@@ -132,7 +132,7 @@ from .edits import (
     trimmed_behind,
 )
 from .gates import Inputs, enter, sigmoid, step_at, tanh
-from .groups import Course, Joined, Strides
+from .groups import Chunks, Compared, Course, Joined, LayerSteps, Pairs, Strides
 from .halves import load_half, store_half
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .keys import added_group, came_last, candidate_key, count_larger, merge_rows, tree_powers, value_of_key

@@ -34,7 +34,7 @@ def by_numba(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_numba_in_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a kernel of the house, which is given one by one what it takes in groups."""
+    """Compile a kernel of the house, and take the arguments of its groups one by one."""
     made = by_numba(function)
     if len(list(kinds_of(function))) == function.__code__.co_argcount:
         return made

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from .record import Integers
+from ...layout import Layout
+from .record import Array, Integers
 
 
 class Strides(NamedTuple):
@@ -23,7 +24,7 @@ class Course(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Where the sequences of several parts are, see `join_rows`."""
+    """Places of the sequences of several parts, see `join_rows`."""
 
     bases: Integers
     units: Integers
@@ -31,3 +32,37 @@ class Joined(NamedTuple):
     cum: Integers
     offsets: Integers
     absolute: int
+
+
+class Chunks(NamedTuple):
+    """Chunks that hold the rows of runs, see `fold_chunks`."""
+
+    cum: Integers
+    first: Integers
+    counts: Integers
+    shifts: Integers
+
+
+class LayerSteps(NamedTuple):
+    """The steps of one direction of a recurrent layer, see `lstm_back`."""
+
+    begins: Integers
+    count: int
+    room: int
+    units: int
+    back: int
+
+
+class Compared(NamedTuple):
+    """Items of the sequences that are compared."""
+
+    x: Array
+    y: Array
+
+
+class Pairs(NamedTuple):
+    """Layouts of both, and which pairs are the work of a unit."""
+
+    at_x: Layout
+    at_y: Layout
+    begins: Integers
