@@ -1,6 +1,7 @@
 """The table of public names by module, made of the stub: run this when a name has come or gone."""
 
 import ast
+import re
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "seqformats"
@@ -13,7 +14,8 @@ def text():
     modules, names = [], {}
     for node in ast.parse((SOURCE / "__init__.pyi").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:
-            names.setdefault(node.module, []).extend(alias.name for alias in node.names)
+            found = [alias.name for alias in node.names]
+            names.setdefault(node.module, []).extend(exported(node.module) if found == ["*"] else found)
         elif isinstance(node, ast.ImportFrom):
             modules += [alias.name for alias in node.names]
     lines = ['"""Public names by their modules, made of `__init__.pyi` by `tests/table_of_names.py`."""', ""]
@@ -22,6 +24,13 @@ def text():
     for module, found in names.items():
         lines += [f'    "{module}": """', *wrapped(found), '    """,']
     return "\n".join([*lines, "}", ""])
+
+
+def exported(module):
+    """The names in ``__all__`` of a module, which is not imported."""
+    source = (SOURCE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    text = re.search(r"^__all__ = (\[.*?\])", source, re.DOTALL | re.MULTILINE)[1]
+    return ast.literal_eval(text)
 
 
 def quoted(name):

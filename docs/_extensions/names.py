@@ -8,7 +8,8 @@ of first sentences, and below it in full::
     convert_like
     ```
 
-With `:module: seqformats.hf` they are those of another module. The directive `every-name` is a table of all names.
+With `:module: seqformats.hf` they are those of another module. A name with `*` at its end stands for all others that
+begin so. The directive `every-name` is a table of all names.
 
 The words of other libraries (`seqformats.aliases`) are in the index of the search, each where its name is described.
 
@@ -16,6 +17,7 @@ A name in single backticks in a docstring is a link if it is public, and code if
 of a line on the pages names after `sf.` are links.
 """
 
+import fnmatch
 import importlib
 import inspect
 import re
@@ -49,13 +51,19 @@ class Names(SphinxDirective):
 
     def run(self):
         module = self.options.get("module", PACKAGE)
-        names = [line.strip() for line in self.content if line.strip()]
+        names = complete(module, [line.strip() for line in self.content if line.strip()])
         lines = [f".. currentmodule:: {module}", "", ".. autosummary::", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in names]
         lines += ["", *stability(module, names)]
         for name in names:
             lines += ["", *words_for(module, name), *described(module, name)]
         return self.parse_text_to_nodes("\n".join(["````{eval-rst}", *lines, "````"]))
+
+
+def complete(module, names):
+    """The names, and where one ends in `*` all others of the module that begin so."""
+    known = [name for name in importlib.import_module(module).__all__ if name not in names]
+    return [found for name in names for found in (fnmatch.filter(known, name) if name.endswith("*") else [name])]
 
 
 class EveryName(SphinxDirective):

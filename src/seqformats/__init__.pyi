@@ -309,24 +309,7 @@ from .operations.rearrange import reverse as reverse
 from .operations.rearrange import slice as slice
 from .operations.recurrence import ema as ema
 from .operations.recurrence import recurrence as recurrence
-from .operations.reduce import (
-    reduce as reduce,
-)
-from .operations.reduce import (
-    reduce_logsumexp as reduce_logsumexp,
-)
-from .operations.reduce import (
-    reduce_mean as reduce_mean,
-)
-from .operations.reduce import (
-    reduce_prod as reduce_prod,
-)
-from .operations.reduce import (
-    reduce_sqrt as reduce_sqrt,
-)
-from .operations.reduce import (
-    reduce_sum as reduce_sum,
-)
+from .operations.reduce import *  # noqa: F403  its __all__ has the names
 from .operations.risk import minimum_bayes_risk as minimum_bayes_risk
 from .operations.scatter import scatter as scatter
 from .operations.search import (

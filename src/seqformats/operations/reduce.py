@@ -28,6 +28,9 @@ from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
 from .weighted_sums import prepare_weighted
 
+__all__ = ["reduce", "reduce_logsumexp", "reduce_mean", "reduce_prod", "reduce_sqrt", "reduce_sum"]
+"""The public names, in the order of the alphabet."""
+
 # --- gradients of second order ---------------------------------------------------------------------------------------
 
 
