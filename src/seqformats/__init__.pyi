@@ -337,6 +337,7 @@ from .operations.steps import TensorArray as TensorArray
 from .operations.steps import shrink as shrink
 from .operations.storage import from_arrays as from_arrays
 from .operations.storage import to_arrays as to_arrays
+from .operations.sums import *  # noqa: F403  its __all__ has the names
 from .operations.template import Template as Template
 from .operations.template import Templated as Templated
 from .operations.texts import from_text as from_text

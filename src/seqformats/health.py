@@ -346,7 +346,7 @@ def _check_gpu(found: str) -> Check:
     import numpy as np
 
     to_device = import_now(".operations.library", __package__).to_device
-    reduce_sum = import_now(".operations.reduce", __package__).reduce_sum
+    reduce_sum = import_now(".operations.sums", __package__).reduce_sum
     try:
         x = to_device(Ragged(np.arange(5, dtype=np.float32), [2, 0, 3]), "cuda")
         there: Any = reduce_sum(x)

@@ -153,7 +153,7 @@ PUBLIC_NAMES = {
         ema recurrence
     """,
     "operations.reduce": """
-        reduce reduce_logsumexp reduce_mean reduce_prod reduce_sqrt reduce_sum
+        reduce reduce_logsumexp reduce_prod
     """,
     "operations.risk": """
         minimum_bayes_risk
@@ -187,6 +187,9 @@ PUBLIC_NAMES = {
     """,
     "operations.storage": """
         from_arrays to_arrays
+    """,
+    "operations.sums": """
+        reduce_mean reduce_sqrt reduce_sum
     """,
     "operations.template": """
         Template Templated

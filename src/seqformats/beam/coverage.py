@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import KIND, NAN, RANGE, SHAPE, quote
 from ..formats import Ragged
-from ..operations.reduce import reduce_sum
+from ..operations.sums import reduce_sum
 from .hypotheses import Found, Trail
 from .paths import Paths, Step
 from .rows import Tree

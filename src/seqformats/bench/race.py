@@ -22,9 +22,9 @@ from ..errors import MEMORY
 from ..formats import List, Masked, Ragged
 from ..operations.batch import buckets
 from ..operations.expand import expand_as
-from ..operations.reduce import reduce_mean
 from ..operations.select import select
 from ..operations.softmax import softmax
+from ..operations.sums import reduce_mean
 
 _SECONDS = 2e-3  # of a turn, at least
 _MOST = 1000  # calls in a turn

@@ -20,9 +20,9 @@ from ..launch.kernel import Kernel, kernel, variant_of
 from .annotations import Reduced
 from .calculation import scratch
 from .extremes import reduce_max
-from .reduce import reduce_mean, reduce_sum
 from .reduction import over_levels, rows_or_data
 from .select import select_call
+from .sums import reduce_mean, reduce_sum
 
 bag_rows, bag_max = kernel("bag_rows"), kernel("bag_max")
 bag_max_back, bag_slopes, bag_weights_back = kernel("bag_max_back"), kernel("bag_slopes"), kernel("bag_weights_back")

@@ -27,7 +27,7 @@ from .calculation import name_of
 from .embedding_bag import embedding_bag
 from .extremes import reduce_max
 from .join import check_alike
-from .reduce import reduce_sum
+from .sums import reduce_sum
 from .topk import argmax
 
 dot_pairs, pair_items = kernel("dot_pairs"), kernel("pair_items")

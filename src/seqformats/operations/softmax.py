@@ -15,9 +15,9 @@ from ..gradients.operation import Back, Operation, Pullback, linear
 from . import pieces
 from .annotations import B
 from .calculation import Calculation, Spreading, combine, in_one_array, name_of
-from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
+from .sums import reduce_sum
 
 softmax_back = [Spreading("softmax_back", log, laid=[True, True], long=pieces.slopes) for log in (0, 1)]
 """The gradients of softmax and its logarithm by those of the result, and by the result."""

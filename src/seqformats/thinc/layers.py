@@ -13,10 +13,10 @@ from ..converters.layouts import check_at_least
 from ..errors import EMPTY, RANGE, SLOPE, quote
 from ..formats import List, Padded, Ragged
 from ..operations.extremes import FIRST, LAST, MAX
-from ..operations.reduce import MEAN as REDUCE_MEAN
-from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
+from ..operations.sums import MEAN as REDUCE_MEAN
+from ..operations.sums import SUM as REDUCE_SUM
 from ..operations.windows import WINDOW, windows_added
 from .inputs import fitting, outline, register, take_input
 from .ops import CLIP, batch_of_all, softmax_slopes

@@ -47,7 +47,7 @@ class LayerSteps(NamedTuple):
     """The steps of one direction of a recurrent layer, see `lstm_back`."""
 
     begins: Integers
-    count: int
+    sequences: int
     room: int
     units: int
     back: int
