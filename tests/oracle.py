@@ -441,6 +441,12 @@ def products(column):
     return itertools.accumulate(map(abs, column), operator.mul)
 
 
+def norm(column):
+    if any(number != number for number in column):
+        return math.nan
+    return math.hypot(*map(float, column))
+
+
 def logsumexp(column):
     top = max(column, key=rank)
     if not math.isfinite(top):
@@ -504,6 +510,7 @@ REDUCTIONS = {
     "first": Reduction(pick=lambda column: 0),
     "last": Reduction(pick=lambda column: len(column) - 1),
     "logsumexp": Reduction(logsumexp, ordered=True),
+    "norm": Reduction(norm, real=True, passes=lambda column: [sum(number * number for number in column)]),
     "var": Reduction(
         variance, real=True, passes=lambda column: [sum(squares(column))], scale=lambda column: sum(squares(column))
     ),

@@ -302,7 +302,7 @@ for name in sorted({text.partition("(")[0] for text in loaded}):
 # Those that it starts; what calculates meets two dtypes.
 STARTED = """
 alike_rows blocks_to_steps check_lengths copy_blocks count_rows cumsum_rows end_rows find_rows logsumexp_rows max_rows
-pad_blocks pick_sequences prod_back prod_rows quantile_back quantile_rows repeat_rows reverse_rows
+norm_back norm_rows pad_blocks pick_sequences prod_back prod_rows quantile_back quantile_rows repeat_rows reverse_rows
 softmax_back softmax_rows sort_lengths spread_exp spread_places spread_rows steps_to_blocks steps_to_words sum_rows
 var_back var_rows window_rows words_to_steps
 """

@@ -393,8 +393,8 @@ CALLS = {
 CALLS |= {
     f"reduce_{name}": lambda: {"x": x(), "empty": 0.0}
     for name in (
-        *("all", "any", "count", "first", "last", "logsumexp", "max", "median", "min", "mode", "nunique", "prod"),
-        "sqrt",
+        *("all", "any", "count", "first", "last", "logsumexp", "max", "median", "min", "mode", "norm", "nunique"),
+        *("prod", "sqrt"),
     )
 }
 CALLS |= {f"reduce_{name}": lambda: {"x": x(), "weights": None, "empty": 0.0} for name in ("mean", "sum")}

@@ -153,7 +153,7 @@ PUBLIC_NAMES = {
         ema recurrence
     """,
     "operations.reduce": """
-        reduce reduce_logsumexp reduce_prod
+        reduce reduce_logsumexp reduce_norm reduce_prod
     """,
     "operations.risk": """
         minimum_bayes_risk

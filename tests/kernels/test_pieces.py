@@ -38,6 +38,7 @@ CALLS = {
     "max": sf.reduce_max,
     "argmax": sf.argmax,
     "prod": sf.reduce_prod,
+    "norm": sf.reduce_norm,
     "cumsum": sf.cumsum,
     "cumsum back": lambda x: sf.vjp(sf.cumsum, x)[1](x),
     "topk": lambda x: sf.topk_mean(x, [1, 3, 4]),

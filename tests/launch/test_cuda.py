@@ -103,7 +103,7 @@ def assert_near(found, wanted):
 # ------------------------------------------------------------------------------------------- operations
 
 
-SHORT_OF = ("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "softmax", "log_softmax", "sort")
+SHORT_OF = ("sum", "mean", "max", "min", "prod", "norm", "logsumexp", "var", "std", "softmax", "log_softmax", "sort")
 
 
 # An operation, and what it is called with.
@@ -438,6 +438,7 @@ INSTRUCTIONS = {
     "max_rows": (9.7, sf.reduce_max),
     "argmax_rows": (27.1, sf.argmax),
     "prod_rows": (5.8, sf.reduce_prod),
+    "norm_rows": (9.9, sf.reduce_norm),
     "var_rows": (12.9, sf.reduce_var),
     "logsumexp_rows": (20.2, sf.reduce_logsumexp),
     "softmax_rows": (40.9, sf.softmax),
@@ -616,6 +617,7 @@ IN_PIECES = {
     "max": (sf.reduce_max, lambda x: {}),
     "min": (sf.reduce_min, lambda x: {}),
     "prod": (sf.reduce_prod, lambda x: {}),
+    "norm": (sf.reduce_norm, lambda x: {}),
     "cumsum": (sf.cumsum, lambda x: {}),
     "topk": (sf.topk_mean, lambda x: {"topks": [1, 3, 4]}),
     "sort": (sf.sort, lambda x: {}),
@@ -782,7 +784,22 @@ def test_short_sequences_are_what_they_are_beside_long_ones(gpu, name, layout, w
 @on_each_library
 @pytest.mark.parametrize("layout", ["Ragged", "left", "Padded", "Packed"])
 @pytest.mark.parametrize(
-    "name", ["sum", "mean", "sqrt", "prod", "max", "min", "var", "std", "logsumexp", "softmax", "log_softmax", "cumsum"]
+    "name",
+    [
+        "sum",
+        "mean",
+        "sqrt",
+        "prod",
+        "norm",
+        "max",
+        "min",
+        "var",
+        "std",
+        "logsumexp",
+        "softmax",
+        "log_softmax",
+        "cumsum",
+    ],
 )
 def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
     """They are one item where 16 bytes may be read at once, and each has the result that it has alone."""

@@ -294,6 +294,7 @@ def test_any_memory_and_byte_order(form, dtype, reduction):
         (sf.reduce_mean, [np.nan, np.inf, np.nan, 3, np.nan]),
         (sf.reduce_sqrt, [np.nan, np.inf, np.nan, 6 / 2**0.5, np.nan]),
         (sf.reduce_prod, [np.nan, np.inf, -np.inf, 8, np.nan]),
+        (sf.reduce_norm, [np.nan, np.inf, np.inf, 20**0.5, np.nan]),
         (sf.reduce_max, [np.nan, np.inf, np.inf, 4, np.nan]),
         (sf.reduce_min, [np.nan, 1, -np.inf, 2, np.nan]),
         (sf.reduce_logsumexp, [np.nan, np.inf, np.inf, 4 + np.log1p(np.exp(-2)), np.nan]),
@@ -839,6 +840,29 @@ def test_the_gradient_of_a_product_with_zeros(kind, width, dtype):
         for t in range(begin, end):
             others = np.delete(data[begin:end], t - begin, 0).prod(0)
             assert np.allclose(found[t], dy[i] * np.conj(others), rtol=1e-5)
+
+
+@every_encoding
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_norm_and_its_gradient(arrays, kind, dtype):
+    """Of items whose squares a float32 does not hold, of zeros, and of none."""
+    small, large = (1e-3, 2e4) if dtype == "f2" else (1e-30, 1e30)
+    data = np.array([[2 * large, 0], [0, 0], [small, -small], [5, 0]]).astype(dtype)
+    x = sf.convert(sf.Ragged(data, [1, 0, 1, 2]), kind)
+    wanted = np.array([[2 * large, 0], [0, 0], [0, 0], [5, small]])
+    y, pullback = sf.vjp(sf.reduce_norm, x)
+    np.testing.assert_allclose(y, wanted, rtol=2e-3 if dtype == "f2" else 1e-6)
+    dx = pullback(np.ones_like(y))
+    assert_gradient_in(dx, x)
+    np.testing.assert_allclose(rows(dx), [[1, 0], [0, 0], [small / 5, -1], [1, 0]], rtol=2e-3, atol=1e-7)
+
+
+@every_encoding
+def test_the_gradient_of_a_norm_next_to_zero(arrays, kind):
+    """A gradient divided by such a norm would be infinite, and NaN times a zero."""
+    x = sf.convert(sf.Ragged(np.array([3e-44, 0, -4e-44], "f4"), [3]), kind)
+    y, pullback = sf.vjp(sf.reduce_norm, x)
+    np.testing.assert_allclose(rows(pullback(np.ones_like(y))), [0.6, 0, -0.8], rtol=0.05)
 
 
 @every_gradient

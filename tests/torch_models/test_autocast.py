@@ -20,7 +20,7 @@ SUMS = {
     **{
         name: OPERATIONS[name]
         for name in (
-            *(f"reduce_{name}" for name in ("sum", "mean", "sqrt", "prod", "logsumexp", "var", "std")),
+            *(f"reduce_{name}" for name in ("sum", "mean", "sqrt", "prod", "norm", "logsumexp", "var", "std")),
             "var of a sample",
             "topk_mean",
             "softmax",

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from .. import hints, registry
 from ..arrays import Array, library_of
-from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, sums
+from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, means, sums
 from ..converters.convert import convert, restore, without_padding
 from ..errors import CHOICE, DTYPE, KIND, TOGETHER, quote
 from ..formats import Encoding, Ragged
@@ -23,11 +23,11 @@ from .extremes import FIRST, LAST, MAX, MIN
 from .moments import STD, VAR
 from .pieces import powers_times, twice
 from .quantiles import MEDIAN
-from .reduction import LOWEST, ONE, Reduction, rows_or_data
+from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread
 from .sums import MEAN, SQRT, SUM, reduce_sum
 
-__all__ = ["reduce", "reduce_logsumexp", "reduce_prod"]
+__all__ = ["reduce", "reduce_logsumexp", "reduce_norm", "reduce_prod"]
 """The public names, in the order of the alphabet."""
 
 # --- gradients of second order ---------------------------------------------------------------------------------------
@@ -60,6 +60,15 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
     return restore(slopes, without_data(x))
 
 
+def _norm_second_order(x: Encoding, dy: Reduced) -> Encoding:
+    """Calculate the gradient of a norm, item / norm, by operations that have gradients themselves."""
+    norms = rows_or_data(reduce_norm(x))
+    library, still = library_of(norms), norms == 0
+    shape, norms = without_data(x), library.where(still, 1.0, norms)
+    slopes = spread(library.where(still, 0.0, rows_or_data(dy)), shape)
+    return without_padding(combine(lambda item, norm, slope: item / norm * slope, x, spread(norms, shape), slopes))
+
+
 # --- the records -----------------------------------------------------------------------------------------------------
 
 
@@ -68,6 +77,14 @@ def _products(name: str) -> Dtypes:
     if name not in SUMS_IN:
         raise DTYPE(f"items of dtype {name} cannot be multiplied; those that can: {', '.join(SUMS_IN)}")
     return sums(name)
+
+
+def _norms(name: str) -> Dtypes:
+    """Find the dtype in which norms are calculated: as means are."""
+    found = means(name)
+    if name.startswith("complex"):
+        raise DTYPE(f"items of dtype {name} have no norm here; take that of their real and imaginary parts")
+    return found
 
 
 PROD = Reduction(
@@ -88,8 +105,16 @@ LOGSUMEXP = Reduction(
     second_order=_logsumexp_second_order,
     sums=True,
 )
+NORM = Reduction(
+    "norm",
+    Calculation("norm_rows", _norms, long=twice),
+    slopes_pullback(Spreading("norm_back", laid=[False, True, False])),
+    what="a norm",
+    second_order=_norm_second_order,
+    sums=True,
+)
 
-_SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP)
+_SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP, NORM)
 _OTHERS = (MAX, MIN, FIRST, LAST, VAR, STD, MEDIAN, MODE, COUNT, NUNIQUE, ANY, ALL)
 REDUCTIONS = {record.name: record for record in (*_SUMS, *_OTHERS)}
 """Every reduction by its name."""
@@ -265,3 +290,53 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST, level: int = INNERMOST)
     if level is not INNERMOST:
         return at_level(reduce_logsumexp, level, x, empty=empty)
     return LOGSUMEXP.run(x, empty)
+
+
+@by_level(keeps=False)
+@NORM.register
+def reduce_norm(x: Batch, *, empty: Empty = ZERO, level: int = INNERMOST) -> Reduced:
+    """The Euclidean norm of every sequence, column by column: the root of the sum of the squares.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+    level : int
+        See `reduce_sum`.
+
+    Returns
+    -------
+    array, LoD or list
+        As for `reduce_mean`.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes that have no order.
+    StructureError
+        If a sequence is empty and ``empty="raise"``.
+    ConversionError
+        If the dtype of the result cannot represent `empty`.
+
+    See Also
+    --------
+    reduce_sum : The sum.
+    reduce_std : The root of the mean square beside the mean.
+
+    Notes
+    -----
+    Squares are added up in float64: those of float32 are never too large, and those of float64 are beyond 1e154, as
+    NumPy's.  A NaN in a sequence gives NaN.  The gradient is the item divided by the norm, and zero where that is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_norm(sf.Ragged(np.array([3.0, 4.0, -2.0]), [2, 0, 1]))
+    array([5., 0., 2.])
+    """
+    if level is not INNERMOST:
+        return at_level(reduce_norm, level, x, empty=empty)
+    return NORM.run(x, empty)
