@@ -79,6 +79,7 @@ SUMS = {
     "mean": lambda x: sf.reduce_mean(x, empty=7.0),
     "sqrt": sf.reduce_sqrt,
     "prod": sf.reduce_prod,
+    "norm": sf.reduce_norm,
     "logsumexp": lambda x: sf.reduce_logsumexp(x, empty=0.0),
     "max": sf.reduce_max,
     "min": sf.reduce_min,

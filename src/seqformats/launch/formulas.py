@@ -97,6 +97,22 @@ def _prod(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     _write(out, s.side_by_side(items, 1).prod(1) if s.rows else library.numpy.ones(out.shape))
 
 
+@_register_formulas("norm_rows")
+def _norm(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
+    (x,), (out,), (at,) = inputs, outputs, args
+    numpy, s = library.numpy, Sequences(library, at)
+    items = s.items(_value(x), width).astype(out.dtype)
+    top = library.lax.stop_gradient(s.largest(numpy.abs(items)))
+    normal = numpy.isfinite(top) & (top >= numpy.finfo(out.dtype).tiny)
+    top = numpy.where(normal, top, 1)  # squares of shares of it do not overflow
+    shares = items / s.spread(top)
+    total = s.total(shares * shares)
+    nothing = total == 0  # of zeros alone, or no items: without a gradient
+    found = top * numpy.sqrt(numpy.where(nothing, 1, total))
+    beyond = numpy.isinf(found) & numpy.isfinite(total)  # of which no item has a slope
+    _write(out, numpy.where(nothing, 0, numpy.where(beyond, math.inf, found)))
+
+
 @_register_formulas("logsumexp_rows")
 def _logsumexp(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at,) = inputs, outputs, args
