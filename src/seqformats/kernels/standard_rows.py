@@ -73,70 +73,68 @@ def cpu(given: Given, out: Array, at: Layout, scaling: Scaling, width: int, lo: 
                 out[row * width + k] = value
 
 
-def cuda(given: Given, out: Array, at: Layout, scaling: Scaling, width: int) -> None:
+@p.block_per_sequence
+def cuda(
+    given: Given, out: Array, at: Layout, scaling: Scaling, width: int, *, first: int, length: int, k: int, slot: int
+) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     x, moments, how, marks = given
     others, scaled = scaling
     parts = p.natural(gpu.shared.array(128, how.dtype))
-    slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     one = p.number_in(how, 1)
-    for u in range(gpu.blockIdx.x, at.cum.size - 1, gpu.gridDim.x):
-        _, first, length = p.locate(at, u)
-        for column in range(p.first_of_block(), width, p.columns_of_grid()):
-            k = column + gpu.threadIdx.x
-            start, number, total, squares = p.zero_in(how), p.zero_in(how), p.zero_in(how), p.zero_in(how)
-            if moments.size != 0:
-                number, total = moments[0], moments[1]
-                squares = moments[2] - total * (total / max(number, one))
-                squares = max(squares, p.zero_in(how))
-            else:
-                t = 0
-                while t < length and marks.size != 0 and marks[first + p.along(at, t)] == 0:
-                    t += 1
-                if t < length and k < width:
-                    start = p.number_in(how, x[(first + p.along(at, t)) * width + k])
-                t = gpu.threadIdx.y
-                while t < length and k < width:
-                    row = first + p.along(at, t)
-                    if marks.size == 0 or marks[row] != 0:
-                        total += p.number_in(how, x[row * width + k]) - start
-                        number += one
-                    t += gpu.blockDim.y
-                parts[slot] = number
-                p.tree_sum(parts, slot)
-                number = parts[gpu.threadIdx.x]
-                gpu.syncthreads()  # before the memory is used again
-                parts[slot] = total
-                p.tree_sum(parts, slot)
-                total = parts[gpu.threadIdx.x]
-                gpu.syncthreads()
-            mean = total / max(number, one)
-            if moments.size == 0 and scaled != 0:
-                t = gpu.threadIdx.y
-                while t < length and k < width:
-                    row = first + p.along(at, t)
-                    if marks.size == 0 or marks[row] != 0:
-                        away = (p.number_in(how, x[row * width + k]) - start) - mean
-                        squares += away * away
-                    t += gpu.blockDim.y
-                parts[slot] = squares
-                p.tree_sum(parts, slot)
-                squares = parts[gpu.threadIdx.x]
-                gpu.syncthreads()
-            factor = one
-            if others != 0:
-                factor = number / (number - one) if number > one else p.zero_in(how)
-            if scaled != 0:
-                over = sqrt(squares / (number - how[0])) + how[1] if number > how[0] else p.zero_in(how)
-                factor = factor / over if over != 0 else p.zero_in(how)
-            t = gpu.threadIdx.y
-            while t < length and k < width:
-                row = first + p.along(at, t)
-                value = p.zero_in(how)
-                if factor != 0 and (marks.size == 0 or marks[row] != 0):
-                    value = ((p.number_in(how, x[row * width + k]) - start) - mean) * factor
-                out[row * width + k] = p.item_in(out, value)
-                t += gpu.blockDim.y
+    start, number, total, squares = p.zero_in(how), p.zero_in(how), p.zero_in(how), p.zero_in(how)
+    if moments.size != 0:
+        number, total = moments[0], moments[1]
+        squares = moments[2] - total * (total / max(number, one))
+        squares = max(squares, p.zero_in(how))
+    else:
+        t = 0
+        while t < length and marks.size != 0 and marks[first + p.along(at, t)] == 0:
+            t += 1
+        if t < length and k < width:
+            start = p.number_in(how, x[(first + p.along(at, t)) * width + k])
+        t = gpu.threadIdx.y
+        while t < length and k < width:
+            row = first + p.along(at, t)
+            if marks.size == 0 or marks[row] != 0:
+                total += p.number_in(how, x[row * width + k]) - start
+                number += one
+            t += gpu.blockDim.y
+        parts[slot] = number
+        p.tree_sum(parts, slot)
+        number = parts[gpu.threadIdx.x]
+        gpu.syncthreads()  # before the memory is used again
+        parts[slot] = total
+        p.tree_sum(parts, slot)
+        total = parts[gpu.threadIdx.x]
+        gpu.syncthreads()
+    mean = total / max(number, one)
+    if moments.size == 0 and scaled != 0:
+        t = gpu.threadIdx.y
+        while t < length and k < width:
+            row = first + p.along(at, t)
+            if marks.size == 0 or marks[row] != 0:
+                away = (p.number_in(how, x[row * width + k]) - start) - mean
+                squares += away * away
+            t += gpu.blockDim.y
+        parts[slot] = squares
+        p.tree_sum(parts, slot)
+        squares = parts[gpu.threadIdx.x]
+        gpu.syncthreads()
+    factor = one
+    if others != 0:
+        factor = number / (number - one) if number > one else p.zero_in(how)
+    if scaled != 0:
+        over = sqrt(squares / (number - how[0])) + how[1] if number > how[0] else p.zero_in(how)
+        factor = factor / over if over != 0 else p.zero_in(how)
+    t = gpu.threadIdx.y
+    while t < length and k < width:
+        row = first + p.along(at, t)
+        value = p.zero_in(how)
+        if factor != 0 and (marks.size == 0 or marks[row] != 0):
+            value = ((p.number_in(how, x[row * width + k]) - start) - mean) * factor
+        out[row * width + k] = p.item_in(out, value)
+        t += gpu.blockDim.y
 
 
 KERNEL = p.KernelSpec(cpu, cuda, p.CALCULATES, "sequences", tuple((kind, "f8", "f8", "u1", kind) for kind in p.FLOATS))
