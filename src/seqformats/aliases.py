@@ -95,6 +95,7 @@ _WORDS = {
     "reduce_median": "median, nanmedian",
     "reduce_min": "min, amin, segment_min, minimum",
     "reduce_mode": "mode",
+    "reduce_norm": "norm, vector_norm, L2 norm, Euclidean norm",
     "reduce_nunique": "nunique",
     "reduce_prod": "prod, segment_prod, product of each sequence",
     "reduce_quantile": "quantile, percentile",
