@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+from seqformats import core
+from seqformats.operations.bags import PATH
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -111,3 +113,22 @@ def test_half_precision_is_that_of_float32_rounded_once(dtype, width, mode):
     mass = torch.cat([weights.detach(), torch.ones(4)]).to(dtype)
     found, right = (sf.embedding_bag(t.detach(), x, m, mode) for t, m in ((half, mass), (whole, mass.float())))
     torch.testing.assert_close(found, right.to(dtype), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_one_thread_does_large_results_on_the_fast_path(mode, monkeypatch):
+    table = torch.rand(50, 60, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    bags = sf.Ragged(torch.arange(40_000) % 50, np.full(20_000, 2))
+    wanted = torch.nn.functional.embedding_bag(bags.data.view(-1, 2), table, mode=mode)
+    (slope,) = torch.autograd.grad(wanted.sum(), table)
+    sf.set_num_threads(1)
+    try:
+        for _ in range(2):  # the first call tells the fast path of the code
+            y = sf.embedding_bag(table, bags, mode=mode)
+            torch.testing.assert_close(y, wanted)
+            torch.testing.assert_close(torch.autograd.grad(y.sum(), table)[0], slope)
+        assert y.nbytes > core.SHARED
+        if core.extension is not None:
+            assert torch.equal(PATH.enter(table.detach(), bags, None, mode), y)
+    finally:
+        sf.set_num_threads(None)

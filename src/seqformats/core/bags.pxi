@@ -34,7 +34,8 @@ cdef class Bags:
         width = row_of(&rows, 1) // rows.itemsize
         if s.rows == 0 or width == 0 or rows.shape[0] == 0:
             return None
-        if s.rows > most_read // (width * rows.itemsize) or s.n > most[rows.tensor] // (width * rows.itemsize):
+        # of tensors too, which PyTorch's own function allocates in the same way
+        if s.rows > most_read // (width * rows.itemsize) or s.n > most[0] // (width * rows.itemsize):
             return None
         size = s.rows * width * rows.itemsize
         factors = rows
@@ -86,7 +87,7 @@ cdef class Bags:
         width, m = row_of(&given, 1) // given.itemsize, s.rows
         if plan == NULL or (mean and divided == NULL) or width == 0 or m == 0:
             return None
-        if (m if sparse else max(rows, m)) > most[given.tensor] // (width * given.itemsize):
+        if (m if sparse else max(rows, m)) > most[0] // (width * given.itemsize):
             return None
         data = given.data
         if mean:

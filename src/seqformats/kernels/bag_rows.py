@@ -54,7 +54,7 @@ class Bags(NamedTuple):
     mode: int
     weighted: int
     moves: int  # are rows of the result where `to` says?
-    ahead: int  # is the table too large for the cache, so that rows are asked for?
+    ahead: int  # is the table too large for the first cache, so that rows are asked for?
 
 
 @p.in_lanes
@@ -144,7 +144,7 @@ def cpu(arrays: Arrays, made: Made, cum: Integers, to: Integers, how: How, width
             p.total((weights, totals, blocks, 0.0), Columns(cum[i], cum[i + 1] - cum[i], 1, cum, 1), i, 1)
     most = lanes_for(width, width)
     few = lanes_for(width % most, most)
-    ahead = p.at_most(rows * width >> 17, 1)  # a smaller table is likely to be in the cache
+    ahead = p.at_most(rows * width >> 13, 1)  # a smaller table stays in the first cache
     begin = lo
     while begin < hi:
         end = hi if width <= 128 else begin + 1
