@@ -50,6 +50,7 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "NGrams",
         "Packs",
         "SpanCorrupted",
+        "TagSpans",
         "Templated",
         "TopK",
         "Unique",
@@ -927,6 +928,18 @@ def events(b):
         b.x,
         sf.reverse(b.x),
     )
+
+
+@call
+def tag_spans(b):
+    if b.data.ndim > 1 or b.data.dtype.kind != "i":
+        return None
+
+    def back(x):
+        spans = sf.tags_to_spans(x)
+        return *spans, sf.spans_to_tags(spans, x)
+
+    return back, sf.with_array(abs)(b.x)
 
 
 @call

@@ -541,6 +541,10 @@ CALLS = {
         given(rng, small),
         closed=given(rng, lambda rng: "left"),
     ),
+    "spans_to_tags": lambda rng: sf.spans_to_tags(
+        tuple(given(rng, batch) for _ in range(3)), given(rng, batch), given(rng, lambda rng: ["O", "B-x"])
+    ),
+    "tags_to_spans": lambda rng: sf.tags_to_spans(given(rng, batch), given(rng, lambda rng: ["O", "B-x", "I-x"])),
     "from_text": lambda rng: sf.from_text(
         given(rng, texts), unit=given(rng, lambda rng: pick(rng, ["bytes", "codepoints"]))
     ),

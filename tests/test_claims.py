@@ -29,6 +29,8 @@ TOKENS = {
         "intersect",
         "mask_tokens",
         "model_inputs",
+        "spans_to_tags",
+        "tags_to_spans",
         "to_text",
         "unique",
     ),

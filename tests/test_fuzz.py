@@ -901,7 +901,7 @@ def test_public_names_are_all_called():
     source = (pathlib.Path(__file__).parent / "hostile.py").read_text()
     classes = {"BeamDecoder", "BeamResult", "BeamState", "BeamTrace", "CTCAlignment", "CTCResult", "CTCState"}
     classes |= {"ConversionError", "DeviceError", "OutOfMemory", "StructureError", "SeqFormatError"}
-    classes |= {"MaskedTokens", "NGrams", "SpanCorrupted", "Templated", "TopK", "Unique"}
+    classes |= {"MaskedTokens", "NGrams", "SpanCorrupted", "TagSpans", "Templated", "TopK", "Unique"}
     classes |= {"from_arrow", "from_awkward", "from_njt", "from_table", "to_arrow", "to_awkward"}  # in tests/bridges
     classes |= {"batches"}  # in tests/loading
     classes |= {"Balance", "EditCounts", "Packs"}  # results

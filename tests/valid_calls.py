@@ -264,6 +264,8 @@ CALLS = {
     "isin": lambda: {"x": ids(), "y": ids()},
     "merge_asof": lambda: {"left": x(), "right": x(), "tolerance": 1.0, "direction": "nearest"},
     "searchsorted": lambda: {"sorted": x(), "values": x(), "side": "left"},
+    "spans_to_tags": lambda: {"spans": sf.tags_to_spans(ids()), "x": ids(), "labels": [*"abcdefghO"]},
+    "tags_to_spans": lambda: {"tags": ids(), "labels": [*"abcdefghO"]},
     "to_text": lambda: {"x": ids()},
     "window_by": lambda: {"x": x(), "keys": x(), "before": 1, "after": 0.5, "closed": "both"},
     "cer": lambda: {"references": ["abc"], "hypotheses": ["abd"]},
@@ -455,7 +457,7 @@ WITHOUT = {
     *("conversions", "kept_memory", "num_threads"),
     # named tuples and dataclasses of results, which keep what they are given
     *("Balance", "BeamResult", "BeamTrace", "CTCAlignment", "CTCResult", "EditCounts", "MaskedTokens", "Packs"),
-    *("SpanCorrupted", "Templated", "TopK"),
+    *("SpanCorrupted", "TagSpans", "Templated", "TopK"),
     "Unique",
 }
 

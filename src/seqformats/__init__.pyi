@@ -338,6 +338,9 @@ from .operations.steps import shrink as shrink
 from .operations.storage import from_arrays as from_arrays
 from .operations.storage import to_arrays as to_arrays
 from .operations.sums import *  # noqa: F403  its __all__ has the names
+from .operations.tag_spans import TagSpans as TagSpans
+from .operations.tag_spans import spans_to_tags as spans_to_tags
+from .operations.tag_spans import tags_to_spans as tags_to_spans
 from .operations.template import Template as Template
 from .operations.template import Templated as Templated
 from .operations.texts import from_text as from_text

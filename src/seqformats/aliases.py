@@ -60,7 +60,7 @@ _WORDS = {
     "hf.padding_free": "padding free, AttentionInterface, attn_implementation, unpadded, remove padding, "
     "use_remove_padding",
     "interleave": "roundrobin",
-    "intersect": "intersect1d, seqeval, entity F1",
+    "intersect": "intersect1d, entity F1",
     "inverse_order": "unsorted_indices, argsort of argsort",
     "isin": "in1d, membership, recall, precision, NDCG, MRR, hit rate, negative sampling",
     "join_batches": "stack, vstack, append, default_collate",
@@ -118,9 +118,12 @@ _WORDS = {
     "softmax": "segment_softmax, softmax_sequences, jagged_softmax",
     "sort_by_length": "lod_rank_table, enforce_sorted",
     "searchsorted": "bisect, digitize",
+    "spans_to_tags": "offsets_to_biluo_tags, biluo_tags_from_offsets",
     "split": "unflatten, array_split, session, sessionize, sessionization",
     "split_batches": "split into mini-batches, minibatch",
     "standardize": "z-score, normalize, normalise, layer norm over time",
+    "tags_to_spans": "seqeval, get_entities, bio_tags_to_spans, iob_to_biluo, aggregation_strategy, named entities, "
+    "NER, BIO, IOB, BIOES, BILOU",
     "thinc.use": "get_ops, Ops",
     "to": "cuda, cpu, numpy, to_numpy",
     "to_arrays": "savez, save, safetensors, serialize",

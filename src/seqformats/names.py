@@ -191,6 +191,9 @@ PUBLIC_NAMES = {
     "operations.sums": """
         reduce_mean reduce_sqrt reduce_sum
     """,
+    "operations.tag_spans": """
+        TagSpans spans_to_tags tags_to_spans
+    """,
     "operations.template": """
         Template Templated
     """,

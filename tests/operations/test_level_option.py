@@ -26,6 +26,10 @@ def softmax(column):
     return [math.exp(number - max(column)) / total for number in column]
 
 
+def tags(x):
+    return sf.with_array(lambda rows: (rows % 3).astype(np.int64))(x)
+
+
 def shift(column, by):
     return [column[t - by] if 0 <= t - by < len(column) else -1.0 for t in range(len(column))]
 
@@ -107,6 +111,16 @@ OF_NUMBERS = {
         lambda x, **level: sf.intersect(x, sf.filter(x, odd(x), **level), **level),
         False,
         lambda c: sorted({a for a in c if a % 2 == 1}),
+    ),
+    "tags_to_spans": (
+        lambda x, **level: sf.tags_to_spans(tags(x), **level).starts,
+        False,
+        lambda c: [i for i, a in enumerate(c) if a % 3 == 1 or (a % 3 == 2 and (not i or c[i - 1] % 3 == 0))],
+    ),
+    "spans_to_tags": (
+        lambda x, **level: sf.spans_to_tags(sf.tags_to_spans(tags(x), **level), x, **level),
+        True,
+        lambda c: [1 if a % 3 == 2 and (not i or c[i - 1] % 3 == 0) else a % 3 for i, a in enumerate(c)],
     ),
     "cut": (lambda x, **level: sf.cut(x, 1, None, 2, **level), False, lambda c: c[1::2]),
     "truncate": (lambda x, **level: sf.truncate(x, 2, "left", **level), False, lambda c: c[-2:]),
@@ -477,7 +491,14 @@ def test_who_takes_levels():
         with pytest.raises(TypeError, match="level"):
             own[name](level=0)
     plain = {name for name, f in own.items() if name not in without and f not in _operations}
-    assert plain == {"lengths", "select", "map_sequences", "standardize", "expand"}  # which read it themselves
+    assert plain == {
+        "lengths",
+        "select",
+        "map_sequences",
+        "spans_to_tags",
+        "standardize",
+        "expand",
+    }  # which read it themselves
 
 
 def test_levels_of_lengths():
