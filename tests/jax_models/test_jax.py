@@ -680,3 +680,16 @@ for function in (sf.reverse, sf.reduce_sum, sf.sort):
     }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    "names", [("int32", "float32"), ("float16", "int32"), ("bfloat16", "int32"), ("uint8", "int8")]
+)
+def test_a_choice_promotes_as_in_jax(names):
+    x, y = (sf.Ragged(jnp.array([1, 2, 3], name), [2, 1]) for name in names)
+    for other in (y, y.data[0], 1.5, 2, True):
+        wanted = jnp.where(x.data > 1, x.data, other.data if other is y else other)
+        found = sf.where(x > 1, x, other).data
+        assert found.dtype == wanted.dtype
+        assert (found == wanted).all()
+        assert jax.jit(lambda x, other: sf.where(x > 1, x, other))(x, other).data.dtype == wanted.dtype

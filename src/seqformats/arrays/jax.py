@@ -328,7 +328,11 @@ class Jax(Library):
         return getattr(self.numpy, name, None)
 
     def where(self, condition: JaxArray, x: Operand, y: Operand) -> JaxArray:
-        return self._apply(np.where, self.numpy.where, condition, x, y)
+        def on_host(condition: Array, a: Array, b: Array) -> Array:
+            dtype = self.numpy.result_type(x, y)  # by the rules of JAX, not of NumPy
+            return np.where(condition, np.asarray(a, dtype), np.asarray(b, dtype))
+
+        return self._apply(on_host, self.numpy.where, condition, x, y)
 
     # --- the programs that JAX traces ---
 
