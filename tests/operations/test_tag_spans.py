@@ -126,6 +126,12 @@ def test_labels_by_number_and_spans_in_any_order():
     assert sf.tags_to_spans([]) == ([], [], [])
 
 
+def test_names_as_the_error_says():
+    tags, labels = [["B-LOC", "I-LOC"], ["O"]], BIO
+    numbers = [[labels.index(name) for name in names] for names in tags]
+    assert sf.tags_to_spans(numbers, labels) == ([[0], []], [[2], []], [[1], []])
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
@@ -133,7 +139,7 @@ def test_labels_by_number_and_spans_in_any_order():
         (lambda: sf.tags_to_spans([[5]], BIO), IndexError, "5 names"),
         (lambda: sf.tags_to_spans([[-1]]), IndexError, "is -1, which is no tag;"),
         (lambda: sf.tags_to_spans([[0.5]], BIO), TypeError, "must be integers, not float64"),
-        (lambda: sf.tags_to_spans([["O"]], BIO), TypeError, "must be integers"),
+        (lambda: sf.tags_to_spans([["O"]], BIO), TypeError, r"labels\.index\(name\)"),
         (lambda: sf.tags_to_spans(np.zeros((2, 3), int), BIO), TypeError, "batch"),
         (lambda: sf.tags_to_spans(sf.Ragged(np.zeros((1, 1), int), [1])), sf.StructureError, r"shape \(1,\)"),
         (lambda: sf.tags_to_spans([[0]], "BIO"), TypeError, "must be names"),

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Array, library_of
 from ..converters.convert import restore, rows_of
 from ..converters.like import convert_like
-from ..errors import CHOICE, COUNTS, INDEX, KIND, LENGTHS, RANGE, SHAPE, quote
+from ..errors import CHOICE, COUNTS, INDEX, KIND, LENGTHS, RANGE, SHAPE, WHOLE, quote
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.structure import MAX_INT64, Structure, integers
 from ..gradients.levels import INNERMOST, at_level, by_level
@@ -126,6 +126,8 @@ def tags_to_spans(tags: B, labels: Labels | None = None, *, level: int = INNERMO
     if level is not INNERMOST:
         return at_level(tags_to_spans, level, tags, labels)
     own, result, _ = operand(tags)
+    if str(own._dtype)[1:2] == "U":
+        raise WHOLE("tags must be numbers, not names; [[labels.index(name) for name in names] for names in tags] are")
     host, structure = _numbers(own, "tags")
     tables = None if labels is None else _Tags.from_labels(labels)
     _check(host, structure, MAX_INT64 if tables is None else tables.types.size)
