@@ -115,7 +115,7 @@ def test_against_all_paths(seed, blank):
             assert math.isclose(slope[t, c], (two[1] - two[0]) / (2 * small), abs_tol=1e-6)
 
 
-SURE = [(300, 40, 25.0), (300, 0, 40.0), (3000, 400, 12.0)]
+SURE = [(300, 40, 25.0), (300, 0, 40.0), (1000, 130, 12.0)]
 
 
 @compiled
@@ -142,7 +142,7 @@ def test_models_that_are_sure(length, count, peak, normalised, dtype):
 def test_long_sequences():
     rng = np.random.default_rng(0)
     x = sf.Ragged(logs_of(rng, 10_000, 4, 1.0), [10_000])
-    label = rng.integers(1, 4, 300).tolist()
+    label = rng.integers(1, 4, 60).tolist()
     loss, slope = loss_of_label(x.data.tolist(), label, 0)
     found, back = sf.vjp(sf.ctc_loss, x, [label], reduction="sum")
     np.testing.assert_allclose(found, loss, 1e-12)
