@@ -8,7 +8,7 @@ indices too).  Most tests tell something else in each.  Where one cannot, it nam
 
 Each run of all passes leaves out what shows little for its time, and `make nightly` runs that: the guarded pass has
 the tests with drawn batches; the simulator has `launch/`, `kernels/`, and elsewhere one encoding and one dtype of each
-operation that a test is for, of each test function at most 48; and each kernel becomes code for GPUs of one compute
+operation that a test is for, of each test function at most 24; and each kernel becomes code for GPUs of one compute
 capability and in one dtype.  ``SEQFORMATS_FULL=1``, or the profile `nightly`, leaves out nothing.
 """
 
@@ -31,7 +31,7 @@ PASSES = ("compiled", "interpreted", "guarded")
 PASS = "interpreted" if INTERPRETED else "guarded" if GUARDED else "compiled"
 FULL = flag("SEQFORMATS_FULL") or os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly"
 IN_FULL = ("launch", "kernels")  # the folders whose tests are all run in the simulator
-MOST = 48  # tests of a function in the simulator
+MOST = 24  # tests of a function in the simulator
 DTYPE = re.compile(r"[biufcmSU?]\d*|(bool|u?int|float|complex|bfloat)\d*")
 
 

@@ -1,16 +1,15 @@
 """Sources that are added to a running search, and taken from it, are found as if each were searched alone."""
 
-import os
 
 import numpy as np
 import pytest
 from libraries import on_each_library
+from passes import FULL, INTERPRETED
 
 import seqformats as sf
 from seqformats import arrays
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-SEEDS = 3 if INTERPRETED else 12
+SEEDS = 3 if INTERPRETED else 12 if FULL else 5
 WORDS, LONGEST, SOURCES = 7, 6, 9
 RULES = ("hf", "ct2", "fairseq", "marian", "gnmt", "paddle")
 

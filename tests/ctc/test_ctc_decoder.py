@@ -45,7 +45,7 @@ def test_the_recorded_answers(models, case):
 
 def test_batches_and_threads(models):
     decoder = sf.ctc.build_ctcdecoder(LETTERS, models["3"])
-    xs = [noise(frames, seed=frames) for frames in (30, 0, 7, 1, 90)]
+    xs = [noise(frames, seed=frames) for frames in (30, 0, 7, 1, 40)]
     beams = decoder.decode_beams_batch(None, xs, beam_width=20, hotwords=["sequence of"])
     alone = [decoder.decode_beams(x, beam_width=20, hotwords=["of", "sequence"]) for x in xs]
     assert [[tuple(beam) for beam in found] for found in beams] == [
@@ -57,7 +57,7 @@ def test_batches_and_threads(models):
 
 
 def test_memory_that_grows(models, monkeypatch):
-    decoder, x = sf.ctc.build_ctcdecoder(LETTERS, models["3"]), noise(80)
+    decoder, x = sf.ctc.build_ctcdecoder(LETTERS, models["3"]), noise(40)
     options = {"token_min_logp": -30.0, "beam_prune_logp": -1000.0, "beam_width": 30}
     wanted = decoder.decode_beams(x, **options)
     monkeypatch.setattr("seqformats.ctc.texts.FIRST_ROOM", 1)
@@ -65,7 +65,7 @@ def test_memory_that_grows(models, monkeypatch):
 
 
 def test_parameters_and_folders(models, tmp_path):
-    x, decoder = noise(60), sf.ctc.build_ctcdecoder(LETTERS, models["3"], ["of", "the", "of", "zzz"], alpha=0.3)
+    x, decoder = noise(20), sf.ctc.build_ctcdecoder(LETTERS, models["3"], ["of", "the", "of", "zzz"], alpha=0.3)
     before = decoder.decode_beams(x)
     other = sf.ctc.build_ctcdecoder(LETTERS, models["3"], ["the", "of"], 0.9, 0.5, -2.0, False)
     decoder.reset_params()

@@ -1,5 +1,6 @@
 """Prefix beam search, against plain Python and against all paths."""
 
+import functools
 import itertools
 import math
 
@@ -163,26 +164,30 @@ def test_logits(data):
         assert np.allclose([first[label] for label in second], list(second.values()), rtol=1e-5, atol=1e-5)
 
 
+@functools.cache
+def logs_and_hypotheses(lengths, classes, peak, dtype, blank, beam_size, n_best):
+    """Frames of sources, and what plain Python finds in them."""
+    x = sf.Ragged(logs_of(np.random.default_rng(3), sum(lengths), classes, peak).astype(dtype), lengths)
+    return x, [prefix_search(frames, blank, beam_size, n_best) for frames in frames_in(x)]
+
+
 @every_encoding
 def test_sources_alone_and_together(kind):
-    lengths = [40, 0, 9, 1, 77, 7, 30]
-    rng = np.random.default_rng(3)
-    x = sf.Ragged(logs_of(rng, sum(lengths), 30, 3.0).astype("f4"), lengths)
     options = {"blank": 2, "beam_size": 20, "n_best": 3}
+    x, wanted = logs_and_hypotheses((40, 0, 9, 1, 77, 7, 30), 30, 3.0, "f4", **options)
     together = by_source(sf.ctc_beam_search(sf.convert(x, kind), **options))
     alone = [by_source(sf.ctc_beam_search(x[i : i + 1], **options))[0] for i in range(len(x))]
     assert together == alone
-    assert_same(together, [prefix_search(frames, 2, 20, 3) for frames in frames_in(x)])
+    assert_same(together, wanted)
 
 
 @pytest.mark.usefixtures("threads_for_all")
 @pytest.mark.passes("compiled", reason="kernels that are interpreted run in one thread")
 @every_encoding
 def test_in_threads(kind):
-    lengths = [40, 0, 9, 1, 77, 7, 30, 2] * 3
-    x = sf.Ragged(logs_of(np.random.default_rng(4), sum(lengths), 12, 2.0), lengths)
-    found = sf.ctc_beam_search(sf.convert(x, kind), beam_size=50, n_best=2)
-    assert_same(by_source(found), [prefix_search(frames, 0, 50, 2) for frames in frames_in(x)])
+    options = {"blank": 0, "beam_size": 50, "n_best": 2}
+    x, wanted = logs_and_hypotheses((40, 0, 9, 1, 77, 7, 30, 2) * 3, 12, 2.0, "f8", **options)
+    assert_same(by_source(sf.ctc_beam_search(sf.convert(x, kind), **options)), wanted)
 
 
 # ------------------------------------------------------------------------------------------------------- lexicons

@@ -19,6 +19,7 @@ And it goes on over the line. \u00c9t\u00e9, na\u00efve, \u4e2d\u6587.
 Third.
 """
 COLUMNS = ["List", "Ragged", "Padded", "Packed", "Masked", "left", "LoD", "lists"]
+pytestmark = pytest.mark.passes("compiled", reason="it runs in a process of its own")
 
 
 def run(*arguments, text=None):

@@ -227,7 +227,7 @@ def test_what_is_given_an_address_alone_writes_to_the_array_there(monkeypatch):
 
 NIGHTLY = os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly"
 PART = int(os.environ.get("SEQFORMATS_HAZARDS", "0"))
-CALLS = 400
+CALLS = 400 if NIGHTLY else 250
 MOST = 1 << 18  # numbers of a batch: medians of 3,900,000 are watched for more than five minutes
 SLOW = {"levenshtein", "minimum_bayes_risk", "cross", "gradient_of_cross", "block_mask"}  # of long sequences
 

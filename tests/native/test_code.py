@@ -619,19 +619,19 @@ def test_code_for_gpus_is_compiled_where_there_is_none(tmp_path):
     from seqformats.kernels.parts.cubins import signatures_of
 
     gpus = ("--gpu", "9.0", "--gpu", "8.0", "--gpu", "9.0")
-    command = ("-m", "seqformats", "compile", *gpus, "--processes", "2", "prod_rows")
-    wanted = list(signatures_of(code.spec_of("prod_rows")))
+    command = ("-m", "seqformats", "compile", *gpus, "--processes", "2", "logsumexp_rows")
+    wanted = list(signatures_of(code.spec_of("logsumexp_rows")))
     assert {variant for variant, _ in wanted} == {"", ".short"}
     found = [python(*command, SEQFORMATS_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     assert [done.returncode for done in found] == [0, 0], found
     assert f"0 of {2 * len(wanted)} there already" in found[0].stderr
-    assert "prod_rows.short.sm_80(f4x4.32,f4x4.32," in found[0].stderr
+    assert "logsumexp_rows.short.sm_80(f4x4.32,f4x4.32," in found[0].stderr
     assert f"{2 * len(wanted)} of {2 * len(wanted)} there already" in found[1].stderr
     use = f"""
 import sys
 import threading
 from seqformats.native import cubins
-images = [cubins.image_of("prod_rows" + variant, None, one, (9, 0), True) for variant, one in {wanted!r}]
+images = [cubins.image_of("logsumexp_rows" + variant, None, one, (9, 0), True) for variant, one in {wanted!r}]
 print({{(image.origin, image.data[:4]) for image in images}}, "numba" in sys.modules)
 """
     assert said("-c", use, SEQFORMATS_CACHE_DIR=str(tmp_path)) == "{('kept', b'\\x7fELF')} False\n"
@@ -694,13 +694,16 @@ def test_what_the_command_refuses(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+SMALL = ("check_lengths", "check_offsets", "check_order", "join_lengths", "chunk_counts", "pick_sequences")
+
+
 @compiled_only
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 def test_an_interrupt_leaves_nothing_half_done(tmp_path):
     """What was compiled by then is kept, and is used afterwards."""
     env = {key: value for key, value in os.environ.items() if key not in WITHOUT}
     process = subprocess.Popen(
-        [sys.executable, "-m", "seqformats", "compile", "--processes", "2", "check_lengths", "sum_rows"],
+        [sys.executable, "-m", "seqformats", "compile", "--processes", "2", *SMALL],
         env=env | JIT | {"SEQFORMATS_CACHE_DIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,
@@ -719,7 +722,7 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path):
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names
     assert all(name.endswith(".so") for name in names)
-    again = python("-m", "seqformats", "compile", "check_lengths", "sum_rows", SEQFORMATS_CACHE_DIR=str(tmp_path))
+    again = python("-m", "seqformats", "compile", *SMALL, SEQFORMATS_CACHE_DIR=str(tmp_path))
     assert again.returncode == 0
     assert f"{len(names)} of" in again.stderr
 

@@ -280,9 +280,9 @@ def test_windows_by_time(arrays, kind, data):
 @every_encoding
 def test_reductions_write_no_rows(arrays, kind, reduction):
     rng = np.random.default_rng(0)
-    data, times = rng.standard_normal((90, 2)).round(1), np.sort(rng.random(90) * 30)
+    data, times = rng.standard_normal((30, 2)).round(1), np.sort(rng.random(30) * 10)
     data[7] = np.nan
-    lengths = [40, 0, 1, 49]
+    lengths = [12, 0, 1, 17]
     x, keys = sf.convert(sf.Ragged(data, lengths), kind), sf.Ragged(times, lengths)
 
     def run(x):
