@@ -12,6 +12,7 @@ operation that a test is for, of each test function at most 24; and each kernel 
 capability and in one dtype.  ``SEQFORMATS_FULL=1``, or the profile `nightly`, leaves out nothing.
 """
 
+import collections
 import os
 import re
 import zlib
@@ -106,12 +107,24 @@ def is_thinned(item):
 
 
 def some_of_each(items):
-    """Of each test function so many at most, which ones depending on their names alone."""
+    """Of each test function so many at most, by their names alone: the next is one whose parameters were seen least."""
     groups = {}
-    for item in items:
+    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    most = {name: sorted(same, key=lambda item: zlib.crc32(item.nodeid.encode())) for name, same in groups.items()}
-    return [item for same in most.values() for item in same[:MOST]]
+    kept = []
+    for same in groups.values():
+        seen = collections.Counter()
+        for _ in range(min(MOST, len(same))):
+            item = min(same, key=lambda item: sum(seen[word] for word in words(item)))
+            same.remove(item)
+            seen.update(words(item))
+            kept.append(item)
+    return kept
+
+
+def words(item):
+    """What stands for its parameters in a test's name."""
+    return item.name.partition("[")[2][:-1].split("-")
 
 
 def kept_code():
