@@ -147,6 +147,8 @@ def test_registered_classes_of_the_same_name():
     ("option", "target", "hint"),
     [
         ("max_length", sf.Masked, "width="),
+        ("max_length", sf.Ragged, "sf.truncate(x, k)"),
+        ("truncation", sf.Packed, "sf.truncate(x, k)"),
         ("width", sf.Ragged, "sf.slice("),
         ("width", sf.Packed, "sf.truncate(x, k)"),
         ("truncate", sf.Packed, "truncate=True"),
@@ -164,8 +166,7 @@ def test_options(option, target, hint):
     said = sentence(TypeError, lambda: sf.convert([np.arange(3), np.arange(1)], target, **{option: 2}))
     assert hint in said
     assert f"no option {option!r}" in said
-    if option not in ("width", "truncate", "fill"):
-        wrapper = {sf.Masked: sf.with_masked, sf.Padded: sf.with_padded}[target]
+    if wrapper := {sf.Masked: sf.with_masked, sf.Padded: sf.with_padded}.get(target):
         assert hint in sentence(TypeError, lambda: wrapper(lambda m: m, **{option: 2}))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from checks import dot, filled_like, rows, structure_of, with_rows
+from checks import dot, filled_like, rows, structure_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +17,6 @@ from seqformats import registry
 every_source = pytest.mark.parametrize("source", oracle.ENCODINGS, ids=oracle.format_name)
 every_target = pytest.mark.parametrize("target", oracle.ENCODINGS, ids=oracle.format_name)
 every_kind = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
-every_reduction = pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
-
 FLOAT = [np.dtype("f8")]
 
 
@@ -162,79 +160,6 @@ def test_nothing_to_do_has_a_gradient_too(kind):
 # ---------------------------------------------------------------------------------------- finite differences
 
 
-def assert_slopes(op, x, *args, **options):
-    """The pullback against central differences of <w, op(x)>."""
-    y, pullback = sf.vjp(op, x, *args, **options)
-    shape = y.shape if isinstance(y, np.ndarray) else rows(y).shape
-    weights = np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape)
-    dx = pullback(weights if isinstance(y, np.ndarray) else with_rows(y, weights))
-    assert structure_of(dx) == structure_of(x)
-    flat, found = rows(x), rows(dx)
-    for place in np.ndindex(*flat.shape):
-        step = np.zeros_like(flat)
-        step[place] = 1e-3
-        up, down = (op(with_rows(x, flat + sign * step), *args, **options) for sign in (1, -1))
-        slope = (dot(up, weights) - dot(down, weights)) / 2e-3
-        assert abs(slope - found[place]) < 1e-9
-
-
-@every_source
-@every_target
-def test_conversions_against_finite_differences(source, target):
-    options = {"width": 2, "truncate": True} if target in oracle.PADDED else {}
-    assert_slopes(sf.convert, example(source), target, **options)
-
-
-@every_kind
-@every_reduction
-def test_reductions_against_finite_differences(kind, reduction):
-    assert_slopes(reduction, example(kind))
-    assert_slopes(reduction, example(kind, item_shape=()), empty=3.0)
-
-
-@every_reduction
-def test_reductions_level_by_level_against_finite_differences(reduction):
-    assert_slopes(reduction, lod())
-
-
-@every_kind
-@every_reduction
-@given(data=st.data())
-def test_reductions_are_transposed(reduction, kind, data):
-    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT, levels=1))
-    x = filled_like(x, 10)
-    y, pullback = sf.vjp(reduction, x)
-    dy = np.random.default_rng(11).integers(-9, 9, y.shape).astype(float)
-    dx = pullback(dy)
-    assert structure_of(dx) == structure_of(x)
-    if reduction is sf.reduce_sum:
-        assert dot(dy, y) == dot(dx, x)
-    else:
-        assert np.isclose(dot(dy, y), dot(dx, x))
-
-
-@every_reduction
-def test_an_empty_sequence_gets_nothing(reduction):
-    _, pullback = sf.vjp(reduction, sf.Ragged(np.ones(3), [0, 3, 0]), empty=5.0)
-    assert pullback(np.array([100.0, 3.0, 100.0])).data.tolist() == ([3] * 3 if reduction is sf.reduce_sum else [1] * 3)
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "bfloat16"])
-@every_reduction
-def test_gradients_keep_the_dtype(reduction, dtype):
-    dtype = strategies.BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
-    x = example(sf.Ragged, dtype)
-    y, pullback = sf.vjp(reduction, x)
-    assert y.dtype == dtype
-    dx = pullback(np.ones_like(y))
-    assert dx.dtype == dtype
-    assert dx.data[:, 0].astype("c16").tolist() == ([1] * 5 if reduction is sf.reduce_sum else approximately(dtype))
-
-
-def approximately(dtype):
-    return [0.5] * 2 + [complex(np.array(1 / 3).astype(dtype))] * 3
-
-
 # --------------------------------------------------------------------------------------- dtypes and errors
 
 
@@ -246,13 +171,6 @@ def test_moves_work_on_any_dtype(source, dtype):
         y, pullback = sf.vjp(sf.convert, x, target)
         dx = pullback(y)
         oracle.assert_same(dx, x)
-
-
-@pytest.mark.parametrize("dtype", ["i8", "u1", "?"])
-@every_reduction
-def test_arithmetic_on_integers_has_no_gradient(reduction, dtype):
-    with pytest.raises(TypeError, match="no gradient.*float"):
-        sf.vjp(reduction, example(sf.Ragged, dtype))
 
 
 UNFIT = {
@@ -275,14 +193,6 @@ def test_a_gradient_that_does_not_fit(source, target, unfit):
     _, pullback = sf.vjp(sf.convert, example(source), target)
     with pytest.raises(sf.StructureError, match="gradient"):
         pullback(UNFIT[unfit])
-
-
-@pytest.mark.parametrize("unfit", [np.zeros((2, 2)), np.zeros(3), np.zeros((3, 3)), np.zeros(())])
-@every_reduction
-def test_a_gradient_that_does_not_fit_a_reduction(reduction, unfit):
-    _, pullback = sf.vjp(reduction, example(sf.Padded))
-    with pytest.raises(sf.StructureError, match="gradient"):
-        pullback(unfit)
 
 
 @pytest.mark.parametrize("dy", [None, 3, "text", object(), {}])

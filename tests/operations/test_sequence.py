@@ -428,16 +428,6 @@ def test_ngrams(arrays, kind, data):
     assert_result(arrays.on(sf.ngrams)(x, size, **options), x, wanted)
 
 
-@pytest.mark.parametrize("before", [0, 3, 50])
-@pytest.mark.parametrize("after", [0, 3, 50])
-def test_windows_wider_than_every_sequence(before, after):
-    truth = strategies.truth_from([2, 0, 5, 1], "i8", (2,))
-    wanted = mapped(truth, lambda items, _: windows(items, before, after, truth), (2 * (before + 1 + after),))
-    for kind in oracle.ENCODINGS:
-        x = oracle.build(kind, truth)
-        assert_result(sf.window(x, before, after), x, wanted)
-
-
 @pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "c8"])
 @pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 def test_rows_of_every_width(kind, dtype):
