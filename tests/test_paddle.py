@@ -125,22 +125,6 @@ def split_lod(case):
 # --- expand, reduce, pad ---------------------------------------------------------------------------------------------
 
 
-def sequence_expand(case):
-    x, y = inputs(case)
-    assert_output(case, sf.expand(x, y, level=case["attrs"]["ref_level"]))
-
-
-def sequence_expand_as(case):
-    x, y = inputs(case)
-    assert_output(case, sf.expand_as(x, y))
-
-
-def sequence_pool(case):
-    (x,) = inputs(case)
-    attrs = case["attrs"]
-    assert_output(case, sf.reduce(x, attrs["pooltype"], empty=attrs["pad_value"]), assert_close)
-
-
 def padding(case):
     """Paddle's pad_value is one number or a whole item."""
     value = case["attrs"]["pad_value"]
@@ -181,24 +165,6 @@ def sequence_mask(case):
 # --- along a sequence ------------------------------------------------------------------------------------------------
 
 
-def sequence_softmax(case):
-    (x,) = inputs(case)
-    assert_output(case, sf.softmax(x), assert_close)
-
-
-def sequence_reverse(case):
-    (x,) = inputs(case)
-    assert_output(case, sf.reverse(x))
-
-
-def sequence_concat(case):
-    assert_output(case, sf.concat(inputs(case)))
-
-
-def sequence_slice(case):
-    assert_output(case, sf.slice(*inputs(case)))
-
-
 def sequence_reshape(case):
     (x,) = inputs(case)
     width = case["attrs"]["new_dim"]
@@ -207,16 +173,6 @@ def sequence_reshape(case):
             sf.reshape(x, width)
         return
     assert_output(case, sf.reshape(x, width))
-
-
-def sequence_enumerate(case):
-    (x,) = inputs(case)
-    assert_output(case, sf.ngrams(x, case["attrs"]["win_size"], fill=case["attrs"]["pad_value"]))
-
-
-def sequence_erase(case):
-    (x,) = inputs(case)
-    assert_output(case, sf.erase(x, case["attrs"]["tokens"]))
 
 
 def sequence_scatter(case):
@@ -228,6 +184,38 @@ def sequence_scatter(case):
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
+# Operations on the inputs of a case, and their options by its attributes.
+CALLS = {
+    "sequence_expand": (sf.expand, lambda attrs: {"level": attrs["ref_level"]}),
+    "sequence_expand_as": (sf.expand_as, dict),
+    "sequence_pool": (sf.reduce, lambda attrs: {"kind": attrs["pooltype"], "empty": attrs["pad_value"]}),
+    "sequence_softmax": (sf.softmax, dict),
+    "sequence_reverse": (sf.reverse, dict),
+    "sequence_concat": (sf.concat, dict),
+    "sequence_slice": (sf.slice, dict),
+    "sequence_enumerate": (sf.ngrams, lambda attrs: {"size": attrs["win_size"], "fill": attrs["pad_value"]}),
+    "sequence_erase": (sf.erase, lambda attrs: {"tokens": attrs["tokens"]}),
+}
+
+
+def call_of(case):
+    """The operation, its arguments and its options."""
+    operation, options = CALLS[case["kind"].removeprefix("grad:")]
+    arguments = [inputs(case)] if operation is sf.concat else inputs(case)
+    return operation, arguments, options(case.get("attrs") or {})
+
+
+def of_call(case):
+    operation, arguments, options = call_of(case)
+    near = operation in (sf.reduce, sf.softmax)
+    assert_output(case, operation(*arguments, **options), assert_close if near else assert_equal)
+
+
+def gradient_of_call(case):
+    operation, arguments, options = call_of(case)
+    assert_gradients(case, operation, *arguments, **options)
+
+
 def assert_gradients(case, op, *args, **options):
     _, pullback = sf.vjp(op, *args, **options)
     dy = array(case["dout"], np.float32)
@@ -237,46 +225,11 @@ def assert_gradients(case, op, *args, **options):
         assert_close(one, batch({**wanted, "dtype": "float32"}))
 
 
-def grad_expand(case):
-    x, y = inputs(case)
-    assert_gradients(case, sf.expand, x, y, level=case["attrs"]["ref_level"])
-
-
-def grad_expand_as(case):
-    assert_gradients(case, sf.expand_as, *inputs(case))
-
-
-def grad_pool(case):
-    (x,) = inputs(case)
-    assert_gradients(case, sf.reduce, x, case["attrs"]["pooltype"], empty=case["attrs"]["pad_value"])
-
-
-def grad_softmax(case):
-    assert_gradients(case, sf.softmax, *inputs(case))
-
-
-def grad_pad(case):
-    (x,) = inputs(case)
-    assert_gradients(case, sf.convert, x, sf.Masked, **padding(case))
-
-
 def grad_unpad(case):
     _, pullback = sf.vjp(sf.convert, rectangle(case), sf.LoD)
     found = pullback(array(case["dout"], np.float32))
     assert isinstance(found, sf.Masked)
     assert_close(found.data, batch(case["grads"]["x"]))
-
-
-def grad_reverse(case):
-    assert_gradients(case, sf.reverse, *inputs(case))
-
-
-def grad_concat(case):
-    assert_gradients(case, sf.concat, inputs(case))
-
-
-def grad_slice(case):
-    assert_gradients(case, sf.slice, *inputs(case))
 
 
 # --- time steps ------------------------------------------------------------------------------------------------------
@@ -400,43 +353,19 @@ def beam_e2e(case):
 # --- the tests -------------------------------------------------------------------------------------------------------
 
 ADAPTERS = {
-    "lod_check": lod_check,
-    "to_abs": to_abs,
-    "sub_lod": sub_lod,
-    "append_lod": append_lod,
-    "merge_lod": merge_lod,
-    "split_lod": split_lod,
-    "sequence_expand": sequence_expand,
-    "sequence_expand_as": sequence_expand_as,
-    "sequence_pool": sequence_pool,
-    "sequence_pad": sequence_pad,
-    "sequence_unpad": sequence_unpad,
-    "sequence_mask": sequence_mask,
-    "sequence_softmax": sequence_softmax,
-    "sequence_reverse": sequence_reverse,
-    "sequence_concat": sequence_concat,
-    "sequence_slice": sequence_slice,
-    "sequence_reshape": sequence_reshape,
-    "sequence_enumerate": sequence_enumerate,
-    "sequence_erase": sequence_erase,
-    "sequence_scatter": sequence_scatter,
-    "grad:sequence_expand": grad_expand,
-    "grad:sequence_expand_as": grad_expand_as,
-    "grad:sequence_pool": grad_pool,
-    "grad:sequence_softmax": grad_softmax,
-    "grad:sequence_pad": grad_pad,
+    **dict.fromkeys(CALLS, of_call),
+    **{f"grad:{name}": gradient_of_call for name in CALLS if f"grad:{name}" in {one["kind"] for one in CASES.values()}},
+    "grad:sequence_pad": lambda case: assert_gradients(case, sf.convert, *inputs(case), sf.Masked, **padding(case)),
     "grad:sequence_unpad": grad_unpad,
-    "grad:sequence_reverse": grad_reverse,
-    "grad:sequence_concat": grad_concat,
-    "grad:sequence_slice": grad_slice,
-    "lod_tensor_to_array": lod_tensor_to_array,
-    "lod_pack": lod_pack,
-    "reorder_by_rank": reorder_by_rank,
-    "static_input": static_input,
-    "shrink_rnn_memory": shrink_rnn_memory,
-    "beam_search": beam_search,
-    "beam_search_decode": beam_search_decode,
-    "beam_e2e": beam_e2e,
+    **{
+        function.__name__: function
+        for function in (
+            *(lod_check, to_abs, sub_lod, append_lod, merge_lod, split_lod),
+            *(sequence_pad, sequence_unpad, sequence_mask, sequence_reshape, sequence_scatter),
+            *(lod_tensor_to_array, lod_pack, reorder_by_rank, static_input, shrink_rnn_memory),
+            *(beam_search, beam_search_decode, beam_e2e),
+        )
+    },
 }
 
 
@@ -464,68 +393,12 @@ def test_rows_are_not_promised_where_there_are_none():
         sf.LoD(np.zeros(0), case["lod"])
 
 
-# --- what Paddle refuses or answers otherwise, beside the records -----------------------------------------------------
-
-
-def test_a_batch_of_no_sequences():
-    """Paddle takes [0] for no level at all."""
-    x = sf.LoD(np.zeros((0, 3), np.float32), [[0]])
-    assert len(x) == 0
-    assert sf.reduce_sum(x).shape == (0, 3)
-    assert_equal(sf.TensorArray.unpack(x).pack(), x)
-
-
-@pytest.mark.parametrize(("lengths", "wanted"), [([0, 1], [7, 1]), ([0, 0, 0], [7, 7, 7]), ([0, 0], [7, 7])])
-def test_more_sequences_than_rows_are_reduced(lengths, wanted):
-    """Paddle wants a row for each."""
-    x = sf.LoD.from_lengths(np.ones((sum(lengths), 1), np.float32), [lengths])
-    assert sf.reduce(x, "sum", empty=7.0)[:, 0].tolist() == wanted
-
-
-def test_any_number_of_levels_is_reduced():
-    """Paddle has two."""
-    x = sf.LoD(np.arange(4.0), [[0, 1, 2], [0, 1, 2], [0, 2, 3], [0, 1, 2, 4]])
-    assert sf.reduce_sum(x).to_nested() == [[[[0, 1]]], [[[5]]]]
-
-
-def test_a_softmax_of_large_scores():
-    """Paddle's is NaN."""
-    assert sf.softmax(sf.LoD(np.array([100.0, 1000.0]), [[0, 2]])).data.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("items", [[np.nan, 2, 3], [1, np.nan, 3], [1, 2, np.nan]])
-def test_a_maximum_with_nan(items):
-    """In Paddle it depends on where the NaN is."""
-    assert np.isnan(sf.reduce_max(sf.LoD(np.array(items), [[0, 3]]))).all()
-
-
-def test_concat_keeps_the_outer_level():
-    """Paddle loses the inner one."""
-    x = sf.LoD(np.arange(4), [[0, 1, 2], [0, 1, 4]])
-    y = sf.LoD(np.arange(10, 12), [[0, 1, 2], [0, 2, 2]])
-    assert sf.concat([x, y]).to_nested() == [[[0, 10, 11]], [[1, 2, 3]]]
-
-
-def test_a_batch_of_empty_sequences_comes_back_from_its_steps():
-    """Paddle cannot, there being no step."""
-    x = sf.LoD(np.zeros((0, 2)), [[0, 0, 0]])
-    steps = sf.TensorArray.unpack(x)
-    assert len(steps) == 0
-    assert_equal(steps.pack(), x)
-
-
-def test_no_memory_is_alive_past_the_longest():
-    """Paddle leaves its output as it was."""
-    like = sf.Ragged(np.zeros(3), [2, 1])
-    assert sf.shrink(np.arange(2), like, 5).tolist() == []
-
-
 def test_a_wrong_record_would_be_seen():
     wrong = json.loads(json.dumps(CASES["sequence_reverse:doc"]))
     wrong["outputs"][0]["data"][0][0] += 1
     with pytest.raises(AssertionError):
-        sequence_reverse(wrong)
+        of_call(wrong)
     wrong = json.loads(json.dumps(CASES["sequence_pool:doc:average-2lvl"]))
     wrong["outputs"][0]["lod"] = [[0, 1, 2, 5]]
     with pytest.raises(AssertionError):
-        sequence_pool(wrong)
+        of_call(wrong)

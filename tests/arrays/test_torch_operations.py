@@ -116,13 +116,6 @@ def test_scatter_learns():
     assert torch.autograd.gradgradcheck(function, (base, rows()))
 
 
-def test_all_parts_of_a_concat_learn():
-    def function(x, y):
-        return sf.concat([sf.Ragged(x, LENGTHS), sf.convert(sf.Ragged(y, LENGTHS[::-1]), sf.Padded)]).data
-
-    assert torch.autograd.gradcheck(function, (rows(0), rows(1)))
-
-
 def test_rows_of_an_array_learn():
     for function in (
         lambda x: sf.expand(x, sf.Ragged(np.zeros(5), [2, 0, 1, 1, 1, 0])),
@@ -165,15 +158,6 @@ def test_reductions_and_softmax_are_torch_s_on_each_sequence(lengths):
         assert torch.allclose(mine.data, torch.cat([theirs(p) for p in parts]))
 
 
-def test_softmax_of_what_is_not_finite_is_torch_s():
-    for values in ([float("-inf")] * 2, [float("inf"), 1.0], [float("nan"), 1.0], [float("-inf"), 1.0]):
-        part = torch.tensor(values)
-        x = sf.Ragged(part, [2])
-        assert torch.equal(sf.softmax(x).data.isnan(), part.softmax(0).isnan())
-        assert torch.equal(sf.reduce_logsumexp(x)[0].isnan(), part.logsumexp(0).isnan())
-        assert sf.reduce_logsumexp(x)[0].isinf() == part.logsumexp(0).isinf()
-
-
 def test_a_convolution_is_torch_s():
     data, weight = torch.rand(7, 4), torch.rand(12, 5)
     mine = sf.conv(sf.Ragged(data, [7]), weight, 1, 1).data
@@ -198,33 +182,6 @@ def test_operands_of_another_library():
         sf.conv(x, np.zeros((3, 1), np.float32), 0, 0)
     with pytest.raises(TypeError, match="out must be an array of torch"):
         sf.repeat(x, 2, out=np.zeros((4, 3), np.float32))
-
-
-def test_reductions_are_segment_reduce_with_its_gradients():
-    lengths = torch.tensor([3, 1, 4])
-    for name in ("sum", "mean", "max", "min"):
-        data = torch.randn(8, 3, dtype=torch.float64, requires_grad=True)
-        slopes = torch.randn(3, 3, dtype=torch.float64)
-        theirs = torch.segment_reduce(data, name, lengths=lengths, axis=0)
-        mine = REDUCTIONS[name](sf.Ragged(data, lengths))
-        assert torch.allclose(mine, theirs)
-        (one,) = torch.autograd.grad(mine, data, slopes)
-        (two,) = torch.autograd.grad(theirs, data, slopes)
-        assert torch.allclose(one, two)
-
-
-@pytest.mark.parametrize("zeros", [[], [1], [1, 2], [0, 3, 5]], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
-@pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.__name__)
-def test_products_and_their_gradients_are_torch_s(kind, dtype, zeros):
-    data = torch.randn(6, 3, dtype=dtype)
-    data[zeros] = 0
-    mine, theirs = (data.clone().requires_grad_() for _ in range(2))
-    y = sf.reduce_prod(sf.convert(sf.Ragged(mine, [3, 1, 2]), kind))
-    wanted = torch.stack([part.prod(0) for part in theirs.split([3, 1, 2])])
-    assert torch.allclose(y, wanted)
-    slopes = torch.randn(3, 3, dtype=dtype)
-    assert torch.allclose(*[torch.autograd.grad(z, x, slopes)[0] for z, x in ((y, mine), (wanted, theirs))])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
@@ -337,12 +294,6 @@ def test_a_gradient_of_another_library():
     _, pullback = sf.vjp(sf.reduce_sum, sf.Ragged(torch.rand(3), [2, 1]))
     with pytest.raises(sf.DeviceError, match="of numpy"):
         pullback(np.ones(2, np.float32))
-
-
-def test_complex_convolutions_learn():
-    data = torch.rand(4, 2, dtype=torch.complex128, requires_grad=True)
-    weight = torch.rand(6, 2, dtype=torch.complex128, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x, w: sf.conv(sf.Ragged(x, [3, 1]), w, 1, 1).data, (data, weight))
 
 
 def test_beams():

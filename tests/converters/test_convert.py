@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import subprocess
-import sys
 
 import numpy as np
 import oracle
@@ -655,57 +653,6 @@ def test_the_table_holds_the_direct_pairs():
         for target in oracle.FLAT:
             if source is not target:
                 assert (source, target) in table
-
-
-REGISTERED = """
-import dataclasses
-
-import numpy as np
-
-import seqformats as sf
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    text: str
-
-ran = []
-
-@sf.conversion(Text, sf.Ragged)
-def text_to_ragged(x, *, lower=False):
-    ran.append(x)
-    words = (x.text.lower() if lower else x.text).split()
-    data = np.array([ord(letter) for word in words for letter in word], np.int64)
-    return sf.Ragged(data, [len(word) for word in words])
-
-@sf.conversion(sf.Ragged, Text)
-def ragged_to_text(x):
-    return Text(" ".join("".join(map(chr, word)) for word in sf.convert(x, list)))
-
-x = Text("Ab c")
-assert sf.convert(x, sf.Ragged).data.tolist() == [65, 98, 99]
-assert sf.convert(x, sf.Ragged, lower=True).data.tolist() == [97, 98, 99]
-assert sf.convert(x, sf.Masked, fill=1).data.tolist() == [[65, 98], [99, 1]], "a chain over the new step"
-assert sf.convert(sf.convert(x, sf.Packed), Text) == x, "a chain that ends in the new step"
-assert sf.convert(x, Text) is x
-route = sf.explain(Text, sf.LoD)
-assert "Text" in route and "Ragged" in route and "LoD" in route, route
-ran.clear()
-for target in (sf.Ragged, sf.Masked, sf.LoD, list):
-    try:
-        sf.convert(x, target, bogus=1)
-    except TypeError as error:
-        assert "bogus" in str(error), error
-    else:
-        raise AssertionError(f"bogus was taken on the way to {target}")
-assert not ran, "refused before anything runs"
-"""
-
-
-def test_a_registered_conversion_joins_the_routes():
-    """In a process of its own, so that the table of this one stays as it is."""
-    done = subprocess.run([sys.executable, "-c", REGISTERED], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # --- arrays of objects -----------------------------------------------------------------------------------------------
