@@ -1,9 +1,15 @@
-"""A GPU that is none: its memory is the host's, and its kernels are what the compiler makes for GPUs, run by `ptx`."""
+"""A GPU that is none: its memory is the host's, and its kernels are what the compiler makes for GPUs, run by `ptx`.
+
+Code of the library's own kernels is kept in ``NUMBA_CACHE_DIR``, where other processes and later passes find it.
+"""
 
 import collections
 import contextlib
 import functools
+import gzip
 import importlib
+import os
+from pathlib import Path
 
 import numpy as np
 import ptx
@@ -18,9 +24,23 @@ from seqformats.native.signature import text_of as text_of_types
 
 @functools.cache
 def text_of(function, signature, capability):
-    """The PTX of a kernel; nothing is assembled, and nothing kept on disk."""
+    """The PTX of a kernel; nothing is assembled."""
     parts = importlib.import_module("seqformats.kernels.parts.cubins")
     return parts.ptx_of(function, signature, capability)
+
+
+def kept_text(name, function, signature, capability):
+    """The same from the folder of machine code, where it is kept by the digest of all that it depends on."""
+    key = cubins.key_of(name, cubins.text_for(name, signature, capability))
+    path = Path(os.environ.get("NUMBA_CACHE_DIR", ""), "ptx", f"{name}-{key}.gz")
+    if not path.is_absolute():  # nobody has named a folder
+        return text_of(function(), signature, capability)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        begun = path.with_name(f"{path.name}.{os.getpid()}")
+        begun.write_bytes(gzip.compress(text_of(function(), signature, capability).encode(), 1))
+        begun.replace(path)
+    return gzip.decompress(path.read_bytes()).decode()
 
 
 @functools.cache
@@ -34,6 +54,7 @@ def image_of(name, function, signature, capability, kept):
     """The same as what a driver is given, of kernels of the house one that could have been compiled before."""
     if kept and ".64" not in text_of_types(signature):
         assert (name, signature) in known_signatures(name.partition(".")[0])
+        return cubins.Image(kept_text(name, function, signature, capability), name, "compiled")
     return cubins.Image(text_of(function(), signature, capability), name, "compiled")
 
 
