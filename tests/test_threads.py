@@ -672,7 +672,7 @@ def test_an_exception_at_every_instruction_of_a_conversion():
         """
         sf.set_num_threads(5)
         Traits.threads_from = 1
-        items = [np.full((k % 4, 3), k) for k in range(40)]
+        items = [np.full((k % 4, 3), k) for k in range(10)]
         padded = sf.convert(items, sf.Padded)
         expected = padded.data.copy()
         end = occupied(4)
