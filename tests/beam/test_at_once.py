@@ -105,30 +105,3 @@ def test_a_bad_row_changes_nothing(bad):
     assert (decoder.state.tokens.tolist(), decoder.state.parents.tolist()) == before
     decoder.step(scores[decoder.state.tokens])
     assert decoder.state.t == 2
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x.astype(np.float64),
-        lambda x: x.astype(">f4"),
-        np.asfortranarray,
-        lambda x: np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape),
-        lambda x: x.view(type("Own", (np.ndarray,), {})),
-    ],
-    ids=["float64", "swapped", "Fortran", "unaligned, read-only", "subclass"],
-)
-def test_scores_of_any_layout(change):
-    scores = table(5)
-    expected = searched(scores)
-    start = np.array([1, 4, 2, 7])
-    found = sf.beam_search(
-        lambda state: (change(scores[state.tokens]), None),
-        None,
-        start=start,
-        end=[0, 3],
-        beam_size=[3, 1, 5, 2],
-        max_new_tokens=8,
-    )
-    assert found.tokens.to_nested() == expected.tokens.to_nested()
-    np.testing.assert_array_equal(found.scores, expected.scores)

@@ -5,7 +5,6 @@ all sequences there are.
 """
 
 import itertools
-import os
 from collections import Counter
 
 import beam_oracle
@@ -14,10 +13,10 @@ import pytest
 from beam_oracle import RULES, Options
 from hypothesis import given
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 NONE = -np.inf
 
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -949,6 +948,7 @@ FORMS = {
     "column by column": np.asfortranarray,
     "read-only and not contiguous": lambda x: readonly(np.repeat(x, 2, 0))[::2],
     "a view on more": lambda x: np.concatenate([x, x])[: len(x)],
+    "at an odd address": lambda x: np.frombuffer(b"\0" + x.tobytes(), "u1")[1:].view(x.dtype).reshape(x.shape),
 }
 
 WITH = {
