@@ -5,7 +5,6 @@ Times are in docs/benchmarks.md. A number here that must rise is a change to be 
 """
 
 import gc
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -13,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats import core
 from seqformats.launch import kernel as launch
 
 LENGTHS = np.array([3, 0, 7, 5, 1, 4] * 8)
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 pytestmark = pytest.mark.passes("compiled", "interpreted", reason="checks of bounds change no count")
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
 

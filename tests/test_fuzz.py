@@ -23,10 +23,10 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from passes import INTERPRETED
 
 import seqformats as sf
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 CASES = 3_000 if INTERPRETED else 30_000
 DOCUMENTED = (sf.StructureError, sf.ConversionError, sf.DeviceError, TypeError, IndexError)
 INT64 = np.iinfo(np.int64)

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import inspect
-import os
 import pathlib
 import resource
 import sys
@@ -16,7 +15,6 @@ import seqformats as sf
 import seqformats.aliases  # of the tables that are there once an error has asked for them
 from seqformats import errors, memory_checks
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 MANY = 2**40  # rows; without items they take no memory
 
 

@@ -1,6 +1,5 @@
 """Sources that are added to a running search, and taken from it, are found as if each were searched alone."""
 
-
 import numpy as np
 import pytest
 from libraries import on_each_library

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import os
 
 import beam_oracle
 import numpy as np
@@ -12,11 +11,11 @@ from beam_oracle import RULES, Options, TableModel, decode
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import on_each_library
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats import arrays
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 SURE = 1e-4  # between scores of networks, where sums depend on how many rows are computed at once
 WORDS, POSITIONS = 6, 5
 RANDOM = np.random.default_rng(7)

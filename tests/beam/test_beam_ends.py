@@ -1,6 +1,5 @@
 """Ends apart from other candidates are worth what all candidates together are, to the last bit."""
 
-import os
 from contextlib import contextmanager
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import on_each_library
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.arrays import NUMPY, adopt
@@ -16,9 +16,6 @@ from seqformats.beam.plan import Plan
 from seqformats.beam.rows import Apart, Wanted
 from seqformats.beam.search import NOTHING_APART
 from seqformats.beam.selection import Selection
-
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-
 
 # --- candidates ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ A grammar here is a table of bits that the tokens so far lead to.  What it must 
 """
 
 import functools
-import os
 import zlib
 
 import beam_oracle
@@ -13,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import on_each_library
+from passes import INTERPRETED
 from test_beam_constraints import LIMITS, OPTIONS, VOCABULARY, Model, assert_same, assert_same_bits, every_rule, ragged
 from test_cuda_beam import CPU, host
 from test_cuda_beam import assert_same as assert_same_there
 
 import seqformats as sf
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 NONE = np.float32(-np.inf)
 
 

@@ -9,8 +9,8 @@ import os
 import beam_tables as tables
 import numpy as np
 import pytest
+from passes import INTERPRETED
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 RECORDED = list(tables.recorded())
 FIRST, _, COUNT = os.environ.get("SEQFORMATS_BEAM_CASES", "100000:150").rpartition(":")
 ROUNDING = 1e-6  # between the scores of two candidates

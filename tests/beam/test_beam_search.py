@@ -7,7 +7,6 @@ import functools
 import inspect
 import itertools
 import math
-import os
 import re
 from dataclasses import dataclass, replace
 
@@ -17,14 +16,13 @@ import pytest
 from beam_oracle import MODES, RULES, Options, TableModel, decode, lists
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.beam import names
 from seqformats.beam.options import Options as Keywords
 from seqformats.launch import threads
 from seqformats.native.code import Traits
-
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 EXACT = ["exact", "ties", "masked"]  # modes of a model whose scores are the same to the last bit
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -1,16 +1,15 @@
 """What can be said of a search before it has ended."""
 
 import itertools
-import os
 
 import numpy as np
 import pytest
 from libraries import on_each_library
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats import arrays
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 WORDS = 6
 RULES = ("hf", "ct2", "fairseq", "marian", "gnmt", "paddle")
 WAYS = {

@@ -2,17 +2,16 @@
 
 import itertools
 import math
-import os
 from collections import Counter
 
 import numpy as np
 import pytest
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.launch import threads
 from seqformats.native.code import Traits
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 DRAWS = 1500 if INTERPRETED else 20_000
 NONE = -np.inf
 

@@ -1,7 +1,6 @@
 """Every conversion against the oracle: all ordered pairs, every option, odd shapes, memory and errors."""
 
 import dataclasses
-import os
 
 import numpy as np
 import oracle
@@ -9,10 +8,9 @@ import pytest
 import strategies
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
-
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 every_source = pytest.mark.parametrize("source", oracle.FORMATS, ids=oracle.format_name)
 every_target = pytest.mark.parametrize("target", oracle.FORMATS, ids=oracle.format_name)

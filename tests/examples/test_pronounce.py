@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from passes import INTERPRETED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = EXAMPLES / "pronounce.py"
@@ -20,7 +21,6 @@ sys.path.append(str(EXAMPLES))
 pronounce = importlib.import_module("pronounce")
 evaluate = importlib.import_module("evaluate_pronounce")
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 GREEDY = {
     "activationist": "AE2 K T IH0 V EY1 SH AH0 N IH0 S T",
     "beam": "B IY1 M",

@@ -1,7 +1,5 @@
 """Operations and kernels of a user's own: every encoding, every library, gradients of every order."""
 
-import os
-
 import example_encoding
 import numpy as np
 import oracle
@@ -14,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from libraries import on_each_library
 from numba import njit
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.arrays import to_host
@@ -22,7 +21,6 @@ from seqformats.kernels import parts as p
 # What overflows in an interpreted kernel warns, as in NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 SHAPES = [*strategies.ITEM_SHAPES, (40,)]

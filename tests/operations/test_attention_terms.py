@@ -1,7 +1,5 @@
 """Attention with other terms of its scores: chunks, prefixes, soft caps, biases, sinks, dropout."""
 
-import os
-
 import attention_oracle
 import masking_oracle
 import numpy as np
@@ -9,11 +7,11 @@ import pytest
 from checks import assert_padding_is_zero, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from passes import INTERPRETED
 from test_dot_attention import CLOSE, KINDS, limits, sequences, structures, three
 
 import seqformats as sf
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 SLOPES, TABLE = "slopes", "table"
 

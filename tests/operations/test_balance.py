@@ -2,18 +2,16 @@
 
 import heapq
 import itertools
-import os
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.operations import costs as costs_module
 from seqformats.operations import divide
-
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 def longest_first(costs, k):

@@ -1,7 +1,5 @@
 """Batches joined, split, reordered, selected and cut to a size, against plain Python."""
 
-import os
-
 import numpy as np
 import oracle
 import pytest
@@ -9,13 +7,13 @@ import strategies
 from checks import assert_kept, assert_result, assert_slopes, dot, layout_of, noise
 from hypothesis import given
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
 
 every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 DOUBLE = [np.dtype("f8")]
 
 

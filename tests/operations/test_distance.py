@@ -1,7 +1,5 @@
 """Edit distances, against the table of all prefixes."""
 
-import os
-
 import distance_oracle
 import numpy as np
 import oracle
@@ -10,11 +8,11 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import leaves_of
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.operations import distance
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 TOKENS = [np.dtype(code) for code in ("i8", "i4", "?", "u1", "i1", "u2", "i2", "u4", "u8", ">i8", ">u2")]
 PLAIN = [np.dtype("i8"), np.dtype("?")]
 FORMATS = [*oracle.ENCODINGS, list]

@@ -1,7 +1,6 @@
 """Attention, beside plain NumPy, finite differences and PyTorch."""
 
 import itertools
-import os
 
 import attention_oracle
 import numpy as np
@@ -11,11 +10,11 @@ import strategies
 from checks import assert_padding_is_zero, assert_slopes, rows, with_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from passes import INTERPRETED
 
 import seqformats as sf
 from seqformats.operations import attention_call
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 KINDS = [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked]
 # Numbers in the simulator, and Python's, warn of what has no end, where compiled code goes on.

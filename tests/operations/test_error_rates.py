@@ -1,7 +1,6 @@
 """Hits, substitutions, deletions and insertions, against the table of all prefixes and beside what jiwer counts."""
 
 import math
-import os
 
 import numpy as np
 import oracle
@@ -10,12 +9,12 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import leaves_of
+from passes import INTERPRETED
 from test_distance import TOKENS, edited, tokens_of
 
 import seqformats as sf
 from seqformats.operations import error_rates
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
 

@@ -1,6 +1,5 @@
 """`sf.pack` and `sf.pack_bins(fewest=True)` beside slow truths: nothing is lost, no label crosses a boundary."""
 
-import os
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 import seqformats as sf
 from seqformats.operations import divide
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 KINDS = [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD, list]
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import types
 
 import numpy as np
@@ -23,6 +22,7 @@ from checks import (
 from hypothesis import given
 from hypothesis import strategies as st
 from libraries import NUMPY
+from passes import INTERPRETED
 
 import seqformats as sf
 
@@ -33,7 +33,6 @@ every_softmax = pytest.mark.parametrize("op", [sf.softmax, sf.log_softmax], ids=
 HALF = [np.dtype("f2"), strategies.BFLOAT16]
 SUMMED = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfciu" or dtype in HALF]
 ORDERED = [dtype for dtype in SUMMED if dtype.kind != "c"]
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 INTEGERS = [np.dtype(code) for code in ("i8", "u8", "i1", "u1", "i4", "u2", ">i8")]
 DOUBLE = [np.dtype("f8")]
 MULTIPLIED = [*DOUBLE, np.dtype("f4"), *HALF, np.dtype("i8")]
