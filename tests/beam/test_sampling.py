@@ -9,8 +9,6 @@ import pytest
 from passes import INTERPRETED
 
 import seqformats as sf
-from seqformats.launch import threads
-from seqformats.native.code import Traits
 
 DRAWS = 1500 if INTERPRETED else 20_000
 NONE = -np.inf
@@ -463,20 +461,17 @@ def test_no_source_at_all():
     assert found.tokens.to_nested() == []
 
 
+@pytest.mark.usefixtures("threads_for_all")
 @pytest.mark.parametrize("replacement", [True, False])
-def test_threads_change_nothing(monkeypatch, replacement):
+def test_threads_change_nothing(replacement):
     x = np.random.default_rng(0).normal(size=(40, 700))
-    sample = sf.Sample(1, top_p=0.9, temperature=1.1, replacement=replacement)
-    one = one_step(x, 3, sample, 40)
-    cuts = []
-    run = threads.run
-    monkeypatch.setattr(threads, "run", lambda *args: (cuts.append(len(args[2])), run(*args)))
-    monkeypatch.setattr(Traits, "threads_from", 1)
-    sf.set_num_threads(3)
+    sample, found = sf.Sample(1, top_p=0.9, temperature=1.1, replacement=replacement), []
     try:
-        several = one_step(x, 3, sample, 40)
+        for count in (1, 3):
+            sf.set_num_threads(count)
+            found.append(one_step(x, 3, sample, 40))
     finally:
         sf.set_num_threads(None)
-    assert cuts
+    one, several = found
     assert several.tokens.data.tolist() == one.tokens.data.tolist()
     assert several.scores.tobytes() == one.scores.tobytes()

@@ -173,6 +173,48 @@ def test_moves_work_on_any_dtype(source, dtype):
         oracle.assert_same(dx, x)
 
 
+MOVES = (  # which leave no item out
+    *((sf.reverse,), (sf.reshape, 1), (sf.slice, 0, [2, 0, 3]), (sf.cut, 0, 9), (sf.truncate, 3), (sf.shift, 0)),
+    *((sf.reorder, [2, 0, 1]), (sf.select, [True] * 3), (sf.split_batches, [1, 0, 2]), (sf.chunk, 2)),
+    (sf.TensorArray.unpack,),
+)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "?", "<U3", "M8[s]", "f2", ">f4"])
+@every_kind
+def test_moves_have_a_pullback_for_any_dtype(kind, dtype):
+    x = example(kind, dtype)
+    for op, *args in MOVES:
+        y, pullback = sf.vjp(op, x, *args)
+        oracle.assert_same(pullback(y), x)
+    y, pullback = sf.vjp(sf.sort_by_length, x)
+    oracle.assert_same(pullback(y[0]), x)
+    for op in (sf.concat, sf.join_batches):
+        for part in sf.vjp(op, [x, x])[1](op([x, x])):
+            oracle.assert_same(part, x)
+    for op, args, kept in ((sf.slice, ([1, 0, 2], [1, 0, 1]), [1, 4]), (sf.truncate, (1,), [0, 2])):
+        y, pullback = sf.vjp(op, x, *args)
+        dx = oracle.read(pullback(y)).data()
+        oracle.assert_bits(dx[kept], oracle.read(x).data()[kept])
+        assert not any(np.delete(dx, kept, 0).tobytes())
+
+
+@pytest.mark.parametrize("dtype", ["i8", "?", "<U3", "M8[s]", ">f4"])
+@every_kind
+def test_steps_and_chunks_come_back_in_any_dtype(kind, dtype):
+    x = example(kind, dtype)
+    steps = sf.TensorArray.unpack(x)
+    y, pullback = sf.vjp(sf.TensorArray.pack, steps)
+    for found, wanted in zip(pullback(y), steps, strict=True):
+        oracle.assert_bits(found, wanted)
+    for last in ("keep", "pad"):
+        chunks, pullback = sf.vjp(sf.chunk, x, 2, last=last)
+        oracle.assert_same(pullback(chunks), x)
+        z, pullback = sf.vjp(sf.unchunk, chunks)
+        oracle.assert_same(sf.convert(z, sf.Ragged), sf.convert(x, sf.Ragged))
+        oracle.assert_same(sf.unchunk(pullback(z)), z)
+
+
 UNFIT = {
     "rows": np.zeros((9, 2)),
     "item": np.zeros((5, 3)),

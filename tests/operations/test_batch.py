@@ -346,19 +346,6 @@ def test_the_gradient_of_a_split(arrays, kind, data):
         pullback([*dys, *dys, 0])
 
 
-@pytest.mark.parametrize("dtype", ["i8", "?", "<U3", "M8[s]", "f2", ">f4"])
-@every_encoding
-def test_moves_have_a_pullback_for_any_dtype(kind, dtype):
-    x = example(kind, dtype=dtype)
-    for op, index in ((sf.reorder, [2, 0, 1]), (sf.select, [True] * 3), (sf.split_batches, [1, 0, 2])):
-        y, pullback = sf.vjp(op, x, index)
-        oracle.assert_same(pullback(y), x)
-    y, pullback = sf.vjp(sf.sort_by_length, x)
-    oracle.assert_same(pullback(y[0]), x)
-    for part in sf.vjp(sf.join_batches, [x, x])[1](sf.join_batches([x, x])):
-        oracle.assert_same(part, x)
-
-
 @every_encoding
 def test_what_was_chosen_twice_gets_both_gradients(kind):
     x = example(kind, dtype="f2")

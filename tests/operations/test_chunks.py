@@ -384,17 +384,6 @@ def test_slopes_of_unchunk(arrays, how, data):
     np.testing.assert_allclose(dx.data, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["i8", "?", "<U3", "M8[s]", "f2", ">f4"])
-def test_moves_have_a_pullback_for_any_dtype(dtype):
-    x = oracle.build(sf.Ragged, strategies.truth_from([2, 0, 5], dtype, (2,)))
-    for last in ("keep", "pad"):
-        y, pullback = sf.vjp(sf.chunk, x, 2, last=last)
-        oracle.assert_same(pullback(y), x)
-        z, pullback = sf.vjp(sf.unchunk, y)
-        oracle.assert_same(sf.convert(z, sf.Ragged), x)
-        oracle.assert_same(sf.unchunk(pullback(z)), z)
-
-
 @pytest.mark.parametrize("dtype", ["i8", "u1", "?"])
 def test_arithmetic_on_integers_has_no_gradient(dtype):
     x = sf.Ragged(np.zeros((3, 2), dtype), [1, 2])

@@ -353,17 +353,6 @@ def test_slopes_of_shrink(arrays, kind, data):
         assert_slopes(lambda z: arrays.vjp(sf.shrink, z, like, step), (operand,))
 
 
-@pytest.mark.parametrize("dtype", ["i8", "?", "<U3", "M8[s]", ">f4"])
-@every_encoding
-def test_moves_have_a_pullback_for_any_dtype(kind, dtype):
-    x = oracle.build(kind, strategies.truth_from([2, 0, 3], dtype, (2,)))
-    steps, pullback = sf.vjp(unpack, x)
-    oracle.assert_same(pullback(steps), x)
-    y, pullback = sf.vjp(pack, steps)
-    for found, wanted in zip(pullback(y), steps, strict=True):
-        oracle.assert_bits(found, wanted)
-
-
 def test_a_gradient_that_does_not_fit():
     x = ragged(2, 3, item_shape=(2,))
     steps, pullback = sf.vjp(unpack, x)
