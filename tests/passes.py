@@ -124,7 +124,7 @@ def some_of_each(items):
 
 def words(item):
     """What stands for its parameters in a test's name."""
-    return item.name.partition("[")[2][:-1].split("-")
+    return item.nodeid.partition("[")[2][:-1].split("-")
 
 
 def kept_code():

@@ -65,6 +65,16 @@ def test_one_of_each_subject():
     assert len(passes.some_of_each([item("a.py::f", n=n) for n in range(99)])) == passes.MOST
 
 
+def test_values_that_were_seen_least_come_first():
+    several = [SimpleNamespace(nodeid=f"a.py::f[op{k}-{kind}]") for k in range(20) for kind in ("List", "LoD", "numba")]
+    found = passes.some_of_each(several)
+    assert len(found) == passes.MOST
+    assert {word for one in found for word in passes.words(one)} == {
+        word for one in several for word in passes.words(one)
+    }
+    assert found == passes.some_of_each(several[::-1])
+
+
 @pytest.mark.passes("compiled", reason="it reads files")
 def test_what_is_compiled_is_that_of_the_wheel(tmp_path):
     """Beside the sources lies nothing else, what is the same stays, and what is compiled all the same is noticed."""
