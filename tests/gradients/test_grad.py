@@ -189,7 +189,7 @@ def test_moves_have_a_pullback_for_any_dtype(kind, dtype):
         oracle.assert_same(pullback(y), x)
     y, pullback = sf.vjp(sf.sort_by_length, x)
     oracle.assert_same(pullback(y[0]), x)
-    for op in (sf.concat, sf.join_batches):
+    for op in (sf.concat, sf.interleave, sf.join_batches):
         for part in sf.vjp(op, [x, x])[1](op([x, x])):
             oracle.assert_same(part, x)
     for op, args, kept in ((sf.slice, ([1, 0, 2], [1, 0, 1]), [1, 4]), (sf.truncate, (1,), [0, 2])):
