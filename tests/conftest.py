@@ -182,7 +182,16 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 
 
 @pytest.fixture
-def threads_for_all(monkeypatch):
+def default_threads():
+    """A test may set the number of threads; afterwards it is as before."""
+    import seqformats as sf
+
+    yield
+    sf.set_num_threads(None)
+
+
+@pytest.fixture
+def threads_for_all(monkeypatch, default_threads):
     """Work of any size is divided among threads; a test during which none was fails."""
     from seqformats import core
     from seqformats.launch import threads

@@ -169,12 +169,10 @@ def test_old_releases_are_found(monkeypatch):
     assert (found.state, found.advice) == ("problem", "pip install 'thinc>=8.3'")
 
 
+@pytest.mark.usefixtures("default_threads")
 def test_threads():
     sf.set_num_threads(1)
-    try:
-        assert "1 for large operations" in check("threads").text
-    finally:
-        sf.set_num_threads(None)
+    assert "1 for large operations" in check("threads").text
 
 
 def test_variables_in_force(monkeypatch):

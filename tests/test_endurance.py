@@ -42,12 +42,6 @@ def check(call, wanted):
     every_call.assert_same_bits(call(), wanted, call.name)
 
 
-@pytest.fixture
-def default_threads():
-    yield
-    sf.set_num_threads(None)
-
-
 # ------------------------------------------------------------------------------------------------------ threads
 
 

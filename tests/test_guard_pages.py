@@ -250,10 +250,7 @@ def test_long_sequences(side):
 def test_threads(side, threads_for_all):
     """In this process."""
     sf.set_num_threads(3)
-    try:
-        compare(side, ["f4", "u1", "i8"], 4, longest=300, batches=-(-BATCHES // 3))
-    finally:
-        sf.set_num_threads(None)
+    compare(side, ["f4", "u1", "i8"], 4, longest=300, batches=-(-BATCHES // 3))
 
 
 @pytest.mark.peers

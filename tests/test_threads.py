@@ -22,13 +22,8 @@ from seqformats.native.code import Traits
 
 HANGS = 300  # seconds, far above what anything here takes
 alone = pytest.mark.passes("compiled", reason="a process of its own has no protected pages, and is not measured")
+pytestmark = pytest.mark.usefixtures("default_threads")
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-
-
-@pytest.fixture(autouse=True)
-def default_threads():
-    yield
-    sf.set_num_threads(None)
 
 
 def batch(seed, count, width):

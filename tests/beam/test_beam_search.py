@@ -1094,13 +1094,10 @@ def test_threads_change_nothing(sampling):
         step = sf.beam_step(np.arange(2, 14), np.zeros(12), None, lists, beam_size=3, end=1)
         return search.tokens.to_nested(), search.scores.tolist(), step.ids.to_nested(), step.parents.tolist()
 
-    try:
-        sf.set_num_threads(1)
-        expected = found()
-        sf.set_num_threads(3)
-        assert found() == expected
-    finally:
-        sf.set_num_threads(None)
+    sf.set_num_threads(1)
+    expected = found()
+    sf.set_num_threads(3)
+    assert found() == expected
 
 
 @pytest.mark.parametrize("mode", ["random", "ties"])

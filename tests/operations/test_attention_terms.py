@@ -126,18 +126,16 @@ def test_neighbours_are_never_looked_at():
 
 
 @pytest.mark.passes("compiled", reason="threads run compiled kernels")
+@pytest.mark.usefixtures("default_threads")
 def test_threads_change_no_bit():
     lengths = [300, 3, 0, 700, 41]
     operands = three(6, lengths, lengths, 4, 2, 24, 16, "f4")
     options, found = options_of_all("f4", lengths, 4), []
-    try:
-        for threads in (1, 2, 4):
-            sf.set_num_threads(threads)
-            y, pullback = sf.vjp(sf.attention, *operands, **options)
-            slopes = pullback(y)
-            found.append([y.data, *[d.data for d in slopes[:3]], *slopes[3:]])
-    finally:
-        sf.set_num_threads(None)
+    for threads in (1, 2, 4):
+        sf.set_num_threads(threads)
+        y, pullback = sf.vjp(sf.attention, *operands, **options)
+        slopes = pullback(y)
+        found.append([y.data, *[d.data for d in slopes[:3]], *slopes[3:]])
     for others in found[1:]:
         for x, y in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(x, y)

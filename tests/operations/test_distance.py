@@ -166,6 +166,7 @@ def test_tokens_that_differ_in_a_few_bits(shift):
     assert found == distances([one.tolist()], [two.tolist()])
 
 
+@pytest.mark.usefixtures("default_threads")
 def test_what_several_threads_share(monkeypatch):
     """Pairs of very different lengths, each the work of one unit."""
     monkeypatch.setattr(distance, "MIN_COLUMNS_FOR_THREADS", 1)
@@ -175,12 +176,8 @@ def test_what_several_threads_share(monkeypatch):
     x, y = (sf.Ragged(rng.integers(0, 4, int(given.sum())), given) for given in lengths)
     lists = [[part.tolist() for part in sf.convert(z, sf.List).items] for z in (x, y)]
     for threads in (1, 3):
-        before = sf.num_threads()
         sf.set_num_threads(threads)
-        try:
-            assert sf.levenshtein(x, y).tolist() == distances(*lists)
-        finally:
-            sf.set_num_threads(before)
+        assert sf.levenshtein(x, y).tolist() == distances(*lists)
     empty = sf.Ragged(np.zeros(0, int), np.zeros(9, int))
     assert sf.levenshtein(empty, sf.Ragged(np.zeros(9, int), np.ones(9, int))).tolist() == [1] * 9
 

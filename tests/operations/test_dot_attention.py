@@ -212,16 +212,14 @@ def test_neighbours_are_never_looked_at():
 
 @pytest.mark.passes("compiled", reason="threads run compiled kernels")
 @pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.usefixtures("default_threads")
 def test_threads_change_no_bit(window):
     operands = three(6, [300, 3, 0, 700, 41], [300, 50, 7, 700, 41], 4, 2, 24, 16, "f4")
     found = []
-    try:
-        for threads in (1, 2, 4):
-            sf.set_num_threads(threads)
-            y, pullback = sf.vjp(sf.attention, *operands, causal=True, window=window)
-            found.append([y.data, *[d.data for d in pullback(y)]])
-    finally:
-        sf.set_num_threads(None)
+    for threads in (1, 2, 4):
+        sf.set_num_threads(threads)
+        y, pullback = sf.vjp(sf.attention, *operands, causal=True, window=window)
+        found.append([y.data, *[d.data for d in pullback(y)]])
     for others in found[1:]:
         for x, y in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(x, y)
@@ -232,14 +230,12 @@ def test_threads_change_no_bit(window):
         np.testing.assert_allclose(found[0][0][a:b], truth, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.usefixtures("default_threads")
 def test_work_is_cut_by_what_it_costs():
     begins = attention_call._shares(np.array([1.0, 1.0, 1.0]))
     assert begins.tolist() == [0, 3]
-    try:
-        sf.set_num_threads(2)
-        begins = attention_call._shares(np.array([1e6, 1.0, 1.0, 1e6, 1e6]))
-    finally:
-        sf.set_num_threads(None)
+    sf.set_num_threads(2)
+    begins = attention_call._shares(np.array([1e6, 1.0, 1.0, 1e6, 1e6]))
     assert begins[0] == 0
     assert begins[-1] == 5
     assert (np.diff(begins) >= 0).all()

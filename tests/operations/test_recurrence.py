@@ -111,14 +111,11 @@ def test_the_bits_of_the_plain_loop_alone_and_in_a_batch(dtype):
         wanted += rl_oracle.recurrence(data[part], by[part], 0.0, where[part])[0]
     wanted = np.array(wanted).astype(dtype)
     sf.set_num_threads(3)
-    try:
-        for kind in oracle.ENCODINGS:
-            y = sf.recurrence(sf.convert(x, kind), by, where=where)
-            oracle.assert_bits(rows(y), wanted)
-        wide = sf.Ragged(np.stack([data, np.full_like(data, np.nan), data, data, data], 1), lengths)
-        oracle.assert_bits(sf.recurrence(wide, by, where=where).data[:, [0, 2, 4]], np.stack([wanted] * 3, 1))
-    finally:
-        sf.set_num_threads(None)
+    for kind in oracle.ENCODINGS:
+        y = sf.recurrence(sf.convert(x, kind), by, where=where)
+        oracle.assert_bits(rows(y), wanted)
+    wide = sf.Ragged(np.stack([data, np.full_like(data, np.nan), data, data, data], 1), lengths)
+    oracle.assert_bits(sf.recurrence(wide, by, where=where).data[:, [0, 2, 4]], np.stack([wanted] * 3, 1))
     for i in range(len(lengths)):
         part = slice(x.offsets[i], x.offsets[i + 1])
         alone = sf.recurrence(x[[i]], by[part], where=where[part])

@@ -131,12 +131,9 @@ def test_neighbours_threads_and_encodings_do_not_matter(operation, width):
     weights = sf.Ragged(rng.random(sum(lengths)).astype("f4"), lengths)
     alone = np.concatenate([operation(x[i], weights=weights[i]) for i in range(5)])
     sf.set_num_threads(3)
-    try:
-        for kind in oracle.ENCODINGS:
-            oracle.assert_bits(operation(sf.convert(x, kind), weights=weights), alone)
-            oracle.assert_bits(operation(x, weights=sf.convert(weights, kind)), alone)
-    finally:
-        sf.set_num_threads(None)
+    for kind in oracle.ENCODINGS:
+        oracle.assert_bits(operation(sf.convert(x, kind), weights=weights), alone)
+        oracle.assert_bits(operation(x, weights=sf.convert(weights, kind)), alone)
 
 
 def test_many_rows_lose_nothing():
