@@ -538,6 +538,12 @@ def test_flat_items_must_be_a_list(returned):
         sf.with_flatten(lambda items: returned)([[1]])
 
 
+@pytest.mark.parametrize("x", [[1, [2]], [[1], 2], [[[1]], [2]]])
+def test_flat_items_must_be_equally_deep(x):
+    with pytest.raises(sf.StructureError, match="equally deep"):
+        sf.with_flatten(lambda items: items)(x)
+
+
 # --------------------------------------------------------------------------------------------- backprop
 
 
