@@ -1,5 +1,6 @@
 """Threads over the same batches beside one that changes lists: on a Python without a GIL, with nothing between them."""
 
+import sys
 import threading
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 from passes import INTERPRETED
 
 import seqformats as sf
+from seqformats import core
+from seqformats.launch.kernel import kernel
 
 ROUNDS = 3 if INTERPRETED else 60
 ITEMS = [np.full((k, 4), k, np.float32) for k in (3, 1, 0, 7, 2)]
@@ -65,3 +68,26 @@ def test_shared_batches_and_changing_lists(count):
     ends.set()
     changes.join()
     assert failures == []
+
+
+@pytest.mark.skipif(INTERPRETED or core.extension is None, reason="nothing has an address")
+def test_a_kernel_that_is_forgotten_while_another_thread_runs_it():
+    items = [np.full((k, 500), k, np.float32) for k in (600, 1, 640)]  # while so much is moved other threads run
+    expected, ends = sf.convert(items, sf.Padded).data.copy(), threading.Event()
+    address, before = kernel("pad_blocks").by_words[None], sys.getswitchinterval()
+
+    def forget():
+        while not ends.is_set():
+            core.use_kernel("pad_blocks", 0)
+            core.use_kernel("pad_blocks", address)
+
+    thread = threading.Thread(target=forget)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(ROUNDS * 5):
+            assert np.array_equal(sf.convert(items, sf.Padded).data, expected)
+    finally:
+        ends.set()
+        thread.join()
+        sys.setswitchinterval(before)

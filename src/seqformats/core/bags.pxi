@@ -77,7 +77,7 @@ cdef class Bags:
         cdef int64_t width, rows, named, size, m
         cdef int64_t* grouped
         cdef char* out
-        if not is_on or kernels[GROUP_IDS] == NULL or not whole(height, &rows) or not read(structure, &s):
+        if not is_on or not is_known(GROUP_IDS) or not whole(height, &rows) or not read(structure, &s):
             return None
         if not look_at_table(slopes, &given) or given.ndim < 1 or given.shape[0] != s.n or s.n == 0:
             return None

@@ -189,10 +189,11 @@ cdef class Calculate(OneKernel):
         if self.widens:
             words[count], words[count + 1] = before, after
             count += 2
+        dtype = <object>plan.made        # before other threads run, one of which may forget the plan
         self.run_over(plan, words, count, width * (data.itemsize if self.moves else 1), s.n, size)
         if not self.by_item:
             return result
-        return with_data(kind, x, result, shape_of(data.tensor, axes, shape), <object>plan.made)
+        return with_data(kind, x, result, shape_of(data.tensor, axes, shape), dtype)
 
 
 cdef bint is_few(object given, int64_t* number) except -1:

@@ -8,7 +8,7 @@ def construct(x):
     cdef Kind kind = kind_to_fill(x)
     cdef Array data, given
     cdef int64_t n, longest, limit = 0x7FFFFFFFFFFFFFFF
-    if kind is None or kind.number > MASKED or kernels[CHECK_LENGTHS] == NULL:
+    if kind is None or kind.number > MASKED or not is_known(CHECK_LENGTHS):
         return None
     if slot(x, kind.data)[0] == NULL or slot(x, kind.lengths)[0] == NULL:
         return None

@@ -91,7 +91,7 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps, in
     cdef int64_t shape[MOST_AXES]
     cdef int64_t row = row_of(&r.sample, r.lead), free, places = r.s.rows
     cdef int64_t limit = most[r.sample.tensor]
-    cdef int k, lead = 1, axes
+    cdef int k, lead = 1, axes, number
     cdef bint to_steps = target.number == PADDED or target.number == PACKED, left = side == "left"
     cdef char* out
     cdef Pad pad
@@ -109,17 +109,17 @@ cdef object laid_out(Rows* r, Kind target, object structure, bint from_steps, in
     free = places - r.s.rows
     axes = lead + r.sample.ndim - r.lead
     order = order_of(structure, &r.s) if to_steps or from_steps else None
-    if axes > MOST_AXES or (free and kernels[PAD_BLOCKS] == NULL) or ((to_steps or from_steps) and order is None):
+    if axes > MOST_AXES or (free and not is_known(PAD_BLOCKS)) or ((to_steps or from_steps) and order is None):
         return None
     if (to_steps or from_steps) and cnp.PyArray_DIM(<cnp.ndarray>part_of(order, 3), 0) != r.s.longest + 1:
         return None                      # a batch from elsewhere has steps without a row
     for k in range(r.lead, r.sample.ndim):
         shape[lead + k - r.lead] = r.sample.shape[k]
-    kernel = kernels[kernel_between(from_steps, to_steps, row)]
-    if kernel == NULL:
+    number = kernel_between(from_steps, to_steps, row)
+    if not is_known(number):
         return None
     data = new_like(&r.sample, axes, shape, &out)
-    move_rows(kernel, r, target, order, from_steps, row, out, width, left)
+    move_rows(kernels[number], r, target, order, from_steps, row, out, width, left)
     if free:
         pad = Pad(r.padding, out, r.s.offsets, r.s.n + 1, shape[1], left, row, 0, shape[0])
         if target.number == PADDED:

@@ -166,11 +166,13 @@ cdef object order_of(object structure, Sequences* s):
 
     None where the kernel for it is not loaded.
     """
-    if kernels[SORT_LENGTHS] == NULL and slot(structure, _order)[0] == NULL:
+    if not is_known(SORT_LENGTHS) and slot(structure, _order)[0] == NULL:
         return None
     with cython.critical_section(structure):
         if slot(structure, _order)[0] == NULL:
-            put(structure, _order, new_order(s))
+            order = new_order(s)         # a long one lets other threads run, which may have been quicker
+            if slot(structure, _order)[0] == NULL:
+                put(structure, _order, order)
         return checked_order(get(structure, _order))
 
 

@@ -48,6 +48,8 @@ cdef extern from *:
     bint FREE_THREADED "SEQFORMATS_FREE"
     int read_count "SEQFORMATS_READ" (int) noexcept                       # what has been published as complete
     void publish_count "SEQFORMATS_PUBLISH" (int, int) noexcept
+    PyObject* read_type "SEQFORMATS_READ" (PyObject*) noexcept
+    void publish_type "SEQFORMATS_PUBLISH" (PyObject*, PyObject*) noexcept
 
 cdef extern from "Python.h":
     ctypedef struct PyVarObject:

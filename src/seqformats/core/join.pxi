@@ -42,7 +42,7 @@ cdef object _joined(object parts, int number):
     cdef int64_t k, n = 0, row = 0, rows = 0, longest, count
     cdef char* out
     cdef cnp.ndarray block = None, table
-    if not is_on or kernels[JOIN_LENGTHS] == NULL or kernels[number] == NULL:
+    if not is_on or not is_known(JOIN_LENGTHS) or not is_known(number):
         return None
     if not (PyList_CheckExact(parts) or PyTuple_CheckExact(parts)):
         return None

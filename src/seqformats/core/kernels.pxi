@@ -10,7 +10,8 @@ cdef enum:
 NAMES = ("check_lengths sort_lengths copy_blocks pad_blocks blocks_to_steps words_to_steps steps_to_blocks "
          "steps_to_words pick_sequences group_ids join_lengths join_rows interleave_rows").split()
 """The kernels that several fast paths use, in the order of their numbers above."""
-cdef Kernel kernels[COUNT_OF_KERNELS]    # NULL for one that is not loaded, or that a user has replaced
+cdef Kernel kernels[COUNT_OF_KERNELS]    # a thread may still run one that a user has replaced, so its address stays
+cdef int in_use[COUNT_OF_KERNELS]        # is it loaded, and has no user replaced it?  See `is_known`
 
 cdef enum:
     MOST_WORDS = 64                      # arguments of a kernel
@@ -22,7 +23,15 @@ most[0] = most[1] = most_read = (1 << 22) - 1
 
 def use_kernel(str name, size_t address):
     """Set the address of a kernel, 0 where it is nowhere any more."""
-    kernels[NAMES.index(name)] = <Kernel>address
+    cdef int number = NAMES.index(name)
+    if address:
+        kernels[number] = <Kernel>address
+    publish_count(in_use[number], address != 0)
+
+
+cdef inline bint is_known(int number) noexcept:
+    """Is the address of a kernel there, which then stays?"""
+    return read_count(in_use[number]) != 0
 
 
 def use_at_most(int64_t of_arrays, int64_t of_tensors, int64_t read=(1 << 22) - 1):

@@ -1,15 +1,5 @@
 # Lists: of arrays, and nested ones of numbers, which are read and written without a step in Python for each item.
 
-cdef extern from *:
-    """
-    #ifdef Py_GIL_DISABLED
-    #define SEQFORMATS_KEEPS_LISTS 0     /* another thread may change a list that is looked at */
-    #else
-    #define SEQFORMATS_KEEPS_LISTS 1
-    #endif
-    """
-    const bint KEEPS_LISTS "SEQFORMATS_KEEPS_LISTS"
-
 cdef extern from "Python.h":
     object PyFloat_FromDouble(double)
     object PyList_New(Py_ssize_t)
@@ -82,7 +72,7 @@ def read_numbers(tuple items, bint wanted):
     cdef int k, levels
     cdef int64_t total = 0
     cdef cnp.ndarray lengths
-    if not is_on or not KEEPS_LISTS:
+    if not is_on:
         return None
     memset(&walk, 0, sizeof(walk))
     if not walk_lists(items, 0, &walk) or walk.leaf == NONE or walk.bottom != walk.deepest:
@@ -98,7 +88,7 @@ def read_numbers(tuple items, bint wanted):
     leaves = new_array(False, <PyObject*>dtype, DLDataType(0, 0, 0), 1, &walk.leaves, &walk.out)
     walk.lengths = <int64_t*>cnp.PyArray_DATA(lengths)
     walk.most, walk.leaves, walk.bottom, walk.deepest = walk.leaves, 0, 0, 0
-    # what finds garbage may have changed the lists meanwhile
+    # what finds garbage, or another thread, may have changed the lists meanwhile
     if not walk_lists(items, 0, &walk) or walk.leaves != walk.most or walk.deepest != levels:
         return None
     for k in range(1, levels + 1):

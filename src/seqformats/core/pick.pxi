@@ -65,7 +65,7 @@ cdef object _chosen(Kind kind, object x, Array* data, Sequences* s, cnp.ndarray 
     cdef int j
     cdef char* out
     cdef Move move
-    if kernels[PICK_SEQUENCES] == NULL or kernels[COPY_BLOCKS] == NULL:
+    if not is_known(PICK_SEQUENCES) or not is_known(COPY_BLOCKS):
         return None
     structure, array = get(x, kind.structure), get(x, kind.data)
     cdef Pick call = Pick(where, n, s.lengths, s.n, s.offsets, s.n + 1, table, 3 * n + 1)

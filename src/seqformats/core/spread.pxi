@@ -106,11 +106,12 @@ cdef class Spread(OneKernel):
         count += 1 if self.moves else 2
         memcpy(words + count, &at, sizeof(Layout))
         count += sizeof(Layout) // sizeof(int64_t)
+        dtype = <object>plan.made        # before other threads run, one of which may forget the plan
         self.run_over(plan, words, count, width * (plan.itemsize if self.moves else 1), s.n, size)
         if self.flat:
             return result
         shape_made = shape_of(arrays[0].tensor, head + axes, shape)
-        return with_data(kind, x, result, shape_made, <object>plan.made)
+        return with_data(kind, x, result, shape_made, dtype)
 
     cdef object array_of(self, Kind kind, object x, object given, int k):
         """The array of an argument, which may be an encoding over the very same sequences where it is laid out so."""

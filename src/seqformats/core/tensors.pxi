@@ -55,7 +55,8 @@ def use_torch(torch):
             _dtypes.append(dtype)
     _kept.extend((torch.Tensor, torch.nn.Parameter, torch.Size, torch.int64))
     _torch_int64, _size_type = <PyObject*>torch.int64, <PyTypeObject*>torch.Size
-    _parameter_type, _tensor_type, _torch = <PyObject*>torch.nn.Parameter, <PyObject*>torch.Tensor, api
+    _torch, _parameter_type = api, <PyObject*>torch.nn.Parameter
+    publish_type(_tensor_type, <PyObject*>torch.Tensor)                  # last: whoever meets one now has all the rest
     return True
 
 
@@ -111,7 +112,8 @@ def knows_dtype(dtype):
 
 cdef inline bint is_tensor(object x, bint in_graph) noexcept:
     cdef PyObject* kind = <PyObject*>Py_TYPE(x)
-    return kind != NULL and (kind == _tensor_type or (in_graph and kind == _parameter_type))
+    cdef PyObject* tensor = read_type(_tensor_type)
+    return tensor != NULL and (kind == tensor or (in_graph and kind == _parameter_type))
 
 
 cdef bint torch_is_quiet() except -1:
