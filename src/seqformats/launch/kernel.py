@@ -423,9 +423,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
         check_memory()
     made = Kernel(name)
     with loading:
-        made.spec = import_now("..kernels.parts.custom", __package__).spec_of(
-            cpu, cuda, over, import_now("..native.dependencies", __package__)
-        )
+        made.spec = import_now("..kernels.parts.custom", __package__).spec_of(cpu, cuda, over)
         made.functions["cpu"] = made.spec.cpu
         if made.spec.cuda is not None:
             made.functions["cuda"] = made.spec.cuda

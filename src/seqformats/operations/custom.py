@@ -48,7 +48,8 @@ def kernel(
     ----------
     cpu : function
         ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, which
-        Numba compiles without the GIL and keeps on disk, or one compiled by the user.
+        Numba compiles without the GIL in each process, or one compiled by the user, such as by
+        ``numba.njit(cache=True, nogil=True, error_model="numpy")``, which keeps it on disk.
     cuda : function, optional
         ``cuda(x, *arrays, out, at, *numbers, width)``: all units, over the grid.  A function of a module, plain or
         decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
