@@ -207,7 +207,7 @@ PYTHONS ?= $(shell for minor in 11 12 13 14; do \
 # --- nightly ---------------------------------------------------------------------------------------------------------
 
 # What takes hours, all of it even where a part fails; each part alone is `make nightly-PART`.
-PARTS = simulator bounds long long-bridges sanitizer address pure pythons oldest newest torch thinc jax wheel coverage
+PARTS = simulator bounds long long-bridges sanitizer address pure pythons without-gil oldest newest torch thinc jax wheel coverage
 nightly:
 	$(MAKE) --keep-going $(PARTS:%=nightly-%)
 
@@ -251,6 +251,19 @@ nightly-pythons:
 	for python in $(PYTHONS); do \
 		$(MAKE) nightly-releases NAME="$$(basename $$($$python -c 'import sys; print("python3.%d" % sys.version_info[1])'))" \
 			PYTHON="$$python" EXTRA='[test]' RELEASES= MARKED='$(ALONE)' || exit 1; \
+	done
+
+# The extension where Python has no GIL: it is built for each such Python that is here, and runs the kernels of the wheel,
+# since Numba need not be there.
+WITHOUT_GIL ?= $(shell for minor in 13 14; do \
+	"python3.$${minor}t" -c '' 2>/dev/null && echo "python3.$${minor}t"; done; true)
+nightly-without-gil: machine-code
+	for python in $(WITHOUT_GIL); do \
+		"$$python" -m venv --clear .venv-nightly/without-gil && \
+		.venv-nightly/without-gil/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary \
+			cython hypothesis ml_dtypes numpy 'pytest>=8.3' && \
+		PYTHONPATH=src .venv-nightly/without-gil/bin/python -m seqformats.core.build && \
+		PYTHONPATH=src PYTHON_GIL=0 .venv-nightly/without-gil/bin/python -m pytest -m '$(ALONE)' tests/core || exit 1; \
 	done
 
 # The oldest releases that pyproject.toml allows, and the newest that there are; PyTorch is the one of TORCH here, and

@@ -61,8 +61,9 @@ def test_public_ci_runs_what_ci_here_runs():
 def test_the_nightly_workflow_runs_every_part():
     parts = set(re.search(r"^PARTS = (.*)", MAKEFILE, re.MULTILINE)[1].split())
     text = workflow("nightly.yml")
-    assert set(re.search(r"part: \[(.*)\]", text)[1].split(", ")) | {"pythons"} == parts
+    assert set(re.search(r"part: \[(.*)\]", text)[1].split(", ")) | {"pythons", "without-gil"} == parts
     assert "make nightly-pythons " in text
+    assert "make nightly-without-gil " in text
     assert {f"nightly-{part}" for part in parts} <= TARGETS
 
 

@@ -292,6 +292,7 @@ FAMILIES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_kernel_of_a_user_is_called(name, monkeypatch):
+    pytest.importorskip("numba")
     x = sf.Ragged(np.arange(10.0).reshape(5, 2), [2, 3])
     for _ in range(3):
         FAMILIES[name](x)
