@@ -173,4 +173,5 @@ def _levels(wanted: str) -> tuple[str, ...]:
 def _platform() -> str:
     """The tag of this system and kind of machine; a Python for several kinds of machine compiles for one."""
     name = sysconfig.get_platform().replace("universal2", platform.machine())
+    name = re.sub(r"macosx-10\.\d+-arm64", "macosx-11.0-arm64", name)  # the first macOS for these
     return name.replace("-", "_").replace(".", "_")

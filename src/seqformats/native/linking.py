@@ -19,8 +19,10 @@ def linker(zig: bool = False) -> list[str]:
     """The command that links: `CC` of the environment, the C compiler, or with `zig` Zig's; empty where there is none.
 
     A C compiler may be there without the library of C, and is tried.  The first call of Zig's takes a minute or two, in
-    which it makes its own.
+    which it makes its own.  On Windows nothing is linked: there a library has to say what it exports.
     """
+    if sys.platform == "win32":
+        return []
     import shlex
     import shutil
     from importlib.util import find_spec
