@@ -317,3 +317,12 @@ def test_a_kernel_of_a_user_is_called(name, monkeypatch):
     for _ in range(3):
         FAMILIES[name](x)
     assert len(called) == 3
+
+
+def test_nobody_can_write_to_the_memory_of_a_structure():
+    x = sf.convert([np.ones((2, 3), np.float32)] * 2, sf.Ragged)
+    for array in (x.lengths, x.offsets):
+        while isinstance(array, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.setflags(write=True)
+            array = array.base

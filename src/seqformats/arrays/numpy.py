@@ -31,12 +31,12 @@ def freeze(array: Array) -> Array:
 
     NumPy lets an array that owns its memory be made writable again, but a view only where its base is writable.  So
     nothing that is handed out owns its memory, and ``x.lengths.setflags(write=True)`` is refused; only who unlocks the
-    base first, ``x.lengths.base``, is past helping.  (Memory that nobody can unlock would be that of a bytes object, by
-    way of `np.frombuffer`, at three times the cost of a view and one more copy.)
+    base first, ``x.lengths.base``, is past helping.  What the extension makes is memory of a bytes object, which nobody
+    can unlock; by way of `np.frombuffer` that would take three times as long as a view, and one more copy.
     """
     base = array.base
-    if base is not None:
-        base.setflags(False)
+    if isinstance(base, np.ndarray):
+        base.setflags(write=False)
     array.setflags(False)
     view: Array = array[...]
     return view
@@ -89,6 +89,10 @@ class NumPy(Library):
 
     def device(self, x: Array) -> str:
         return "cpu"
+
+    def dtype(self, name: str) -> DType:
+        found = COMMON_DTYPES.get(name)
+        return np.dtype(name) if found is None else found  # reading a name takes as long as making a small array
 
     def contiguous(self, x: Array) -> bool:
         return bool(x.flags.c_contiguous)

@@ -87,21 +87,25 @@ cdef object new_like(Array* like, int ndim, int64_t* shape, char** data):
     return new_array(like.tensor, like.dtype, like.kind, ndim, shape, data)
 
 
-cdef cnp.ndarray integers(int64_t count):
-    """Memory for so many int64, which is to be read through views alone."""
-    Py_INCREF(_int64)                    # which NumPy takes
-    return <cnp.ndarray>PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, _int64, 1, <cnp.npy_intp*>&count, NULL, NULL, 0,
-                                             NULL)
+cdef bytes integers(int64_t count):
+    """Memory for so many int64, to be written before a `view` of it is made, and never after.
+
+    It is less work than an array, and no view of it can be made writable again.
+    """
+    return PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
 
 
-cdef object view(cnp.ndarray block, int64_t first, int64_t count):
-    """A read-only view of some of them; nobody can write to any from now on."""
-    PyArray_CLEARFLAGS(block, cnp.NPY_ARRAY_WRITEABLE)
-    return numbers_at(block, <int64_t*>cnp.PyArray_BYTES(block) + first, count)
+cdef inline int64_t* numbers_of(bytes block) noexcept:
+    return <int64_t*>PyBytes_AsString(block)
+
+
+cdef object view(bytes block, int64_t first, int64_t count):
+    """A read-only view of some of them."""
+    return numbers_at(block, numbers_of(block) + first, count)
 
 
 cdef object numbers_at(object owner, int64_t* first, int64_t count):
-    """View so many int64 at an address, in memory of another array, to be read."""
+    """View so many int64 at an address, in memory of another object, to be read."""
     Py_INCREF(_int64)                    # which NumPy takes
     made = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, _int64, 1, <cnp.npy_intp*>&count, NULL, first,
                                 cnp.NPY_ARRAY_CARRAY_RO, NULL)

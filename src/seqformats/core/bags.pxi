@@ -72,7 +72,7 @@ cdef class Bags:
         cdef Sequences s
         cdef Plan* plan
         cdef Plan* divided
-        cdef cnp.ndarray table, scaled
+        cdef bytes table, scaled
         cdef int64_t words[MOST_WORDS]
         cdef int64_t width, rows, named, size, m
         cdef int64_t* grouped
@@ -93,13 +93,13 @@ cdef class Bags:
         if mean:
             scaled = integers(1 + s.n * width * given.itemsize // 8)
             words[0], words[1], words[2], words[3] = <int64_t>data, s.n * width, <int64_t>data, s.n * width
-            words[4], words[5], words[6], words[7] = <int64_t>data, s.n, <int64_t>cnp.PyArray_DATA(scaled), s.n * width
+            words[4], words[5], words[6], words[7] = <int64_t>data, s.n, <int64_t>numbers_of(scaled), s.n * width
             words[8], words[9], words[10], words[11] = <int64_t>data, s.n, <int64_t>s.offsets, s.n + 1
             words[12], words[13] = 0, width
             self.slopes.run_over(divided, words, 14, 1, s.n, s.n * width * given.itemsize)
-            data = <char*>cnp.PyArray_DATA(scaled)
+            data = <char*>numbers_of(scaled)
         table = integers(6 * m + 2049)
-        grouped = <int64_t*>cnp.PyArray_DATA(table)
+        grouped = numbers_of(table)
         words[0], words[1], words[2], words[3] = <int64_t>places.data, m, <int64_t>s.offsets, s.n + 1
         words[4], words[5], words[6] = rows, <int64_t>grouped, 6 * m + 2049
         named = run(kernels[GROUP_IDS], words, 8 * 7 * m)

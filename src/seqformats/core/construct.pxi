@@ -25,8 +25,8 @@ def construct(x):
         n = given.shape[0]
     if 8 * n > most[0] or (kind.number == MASKED and (n != data.shape[0] or not is_side(get(x, kind.side)))):
         return None
-    cdef cnp.ndarray block = integers(2 * n + 1)
-    cdef int64_t* table = <int64_t*>cnp.PyArray_DATA(block)
+    cdef bytes block = integers(2 * n + 1)
+    cdef int64_t* table = numbers_of(block)
     if not of_numbers:
         memcpy(table, given.data, 8 * n)
     elif not numbers_in(lengths, table, n):
@@ -92,7 +92,7 @@ cdef bint _fill_list(Kind kind, object x, tuple items) except -1:
     return True
 
 
-cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** addresses, bint in_graph, bint anywhere):
+cdef bytes scan_items(tuple items, Array* sample, Sequences* s, int64_t** addresses, bint in_graph, bint anywhere):
     """Lengths, offsets and addresses of arrays, in a new block; None where these are not plain and alike.
 
     `sample` is the first of them.
@@ -106,9 +106,9 @@ cdef cnp.ndarray scan_items(tuple items, Array* sample, Sequences* s, int64_t** 
         return None
     if sample.tensor and not torch_is_quiet():
         return None
-    cdef cnp.ndarray block = integers(3 * n + 1)
+    cdef bytes block = integers(3 * n + 1)
     s.n, s.longest = n, 0
-    s.lengths = <int64_t*>cnp.PyArray_DATA(block)
+    s.lengths = numbers_of(block)
     s.offsets = s.lengths + n
     addresses[0] = s.offsets + n + 1
     s.offsets[0] = 0

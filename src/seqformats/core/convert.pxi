@@ -57,8 +57,8 @@ cdef object _of_list(Kind kind, object x, Kind target):
     structure = get(x, kind.structure)
     if not read(structure, &rows.s) or (target.number < PADDED and not is_stable(structure)):
         return None
-    cdef cnp.ndarray block = integers(rows.s.n)
-    cdef int64_t* addresses = <int64_t*>cnp.PyArray_DATA(block)
+    cdef bytes block = integers(rows.s.n)
+    cdef int64_t* addresses = numbers_of(block)
     items = get(x, kind.items)           # kept, whatever happens to the list
     if not look_at_items(kind, x, &rows.s, &rows.sample, addresses):
         return None

@@ -145,7 +145,7 @@ cdef bint is_stable(object structure) noexcept:
     return slot(structure, _stable)[0] != NULL and get(structure, _stable) is True
 
 
-cdef object new_structure(cnp.ndarray block, int64_t n, int64_t rows, int64_t longest):
+cdef object new_structure(bytes block, int64_t n, int64_t rows, int64_t longest):
     """Make a structure of a block of n lengths and, behind them, n + 1 offsets."""
     return structure_of(view(block, 0, n), view(block, n, n + 1), n, rows, longest)
 
@@ -188,8 +188,8 @@ cdef object checked_order(object order):
 
 cdef object new_order(Sequences* s):
     cdef int64_t count = 2 * s.n + 2 * s.longest + 1
-    cdef cnp.ndarray block = integers(count)
-    cdef SortLengths call = SortLengths(s.lengths, s.n, s.longest, <int64_t*>cnp.PyArray_DATA(block), count)
+    cdef bytes block = integers(count)
+    cdef SortLengths call = SortLengths(s.lengths, s.n, s.longest, numbers_of(block), count)
     run(kernels[SORT_LENGTHS], &call, 8 * count)
     made = PyType_GenericAlloc(<PyTypeObject*>_Order, 4)
     cdef int64_t begin = 0, size

@@ -62,6 +62,8 @@ cdef extern from "Python.h":
     int64_t PyLong_AsLongLong(object) except? -1
     double PyFloat_AsDouble(object) except? -1
     object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
+    bytes PyBytes_FromStringAndSize(char*, Py_ssize_t)
+    char* PyBytes_AsString(object) noexcept
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept
     Py_ssize_t PyList_GET_SIZE "PyList_Size" (object) noexcept

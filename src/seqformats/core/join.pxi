@@ -41,7 +41,7 @@ cdef object _joined(object parts, int number):
     cdef int64_t* offsets
     cdef int64_t k, n = 0, row = 0, rows = 0, longest, count
     cdef char* out
-    cdef cnp.ndarray block = None, table
+    cdef bytes block = None, table
     if not is_on or not is_known(JOIN_LENGTHS) or not is_known(number):
         return None
     if not (PyList_CheckExact(parts) or PyTuple_CheckExact(parts)):
@@ -60,7 +60,7 @@ cdef object _joined(object parts, int number):
             if n == 0 or row == 0 or n > most[each.tensor] // (8 * count):
                 return None
             block = integers(count * (n + 3))
-            cum = <int64_t*>cnp.PyArray_DATA(block)
+            cum = numbers_of(block)
             bases = cum + count * (n + 1)
         elif s.n != n or each.dtype != first.dtype or each.tensor != first.tensor or each.ndim != first.ndim:
             return None
@@ -74,7 +74,7 @@ cdef object _joined(object parts, int number):
     if rows == 0:
         return None
     table = integers(2 * n + 1)
-    offsets = <int64_t*>cnp.PyArray_DATA(table) + n
+    offsets = numbers_of(table) + n
     cdef JoinLengths lengths = JoinLengths(cum, count * (n + 1), offsets - n, 2 * n + 1)
     longest = run(kernels[JOIN_LENGTHS], &lengths, 8 * count * (n + 1))
     if longest < 0:

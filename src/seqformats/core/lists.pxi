@@ -71,7 +71,7 @@ def read_numbers(tuple items, bint wanted):
     cdef Walk walk
     cdef int k, levels
     cdef int64_t total = 0
-    cdef cnp.ndarray lengths
+    cdef bytes lengths
     if not is_on:
         return None
     memset(&walk, 0, sizeof(walk))
@@ -79,14 +79,14 @@ def read_numbers(tuple items, bint wanted):
         return None
     levels = walk.deepest
     if not wanted:
-        return integers(0), []
+        return view(integers(0), 0, 0), []
     for k in range(1, levels + 1):
         walk.ends[k] = total + walk.lists[k]
         walk.lists[k], total = total, walk.ends[k]
     lengths = integers(total)
     dtype = _float64 if walk.leaf == FLOAT else _int64 if walk.leaf == INT else _bool
     leaves = new_array(False, <PyObject*>dtype, DLDataType(0, 0, 0), 1, &walk.leaves, &walk.out)
-    walk.lengths = <int64_t*>cnp.PyArray_DATA(lengths)
+    walk.lengths = numbers_of(lengths)
     walk.most, walk.leaves, walk.bottom, walk.deepest = walk.leaves, 0, 0, 0
     # what finds garbage, or another thread, may have changed the lists meanwhile
     if not walk_lists(items, 0, &walk) or walk.leaves != walk.most or walk.deepest != levels:

@@ -40,7 +40,7 @@ cdef object _picked(object x, object index):
         return None
     if 32 * n > most[data.tensor]:
         return None
-    cdef cnp.ndarray block = integers(4 * n + 2)
+    cdef bytes block = integers(4 * n + 2)
     cdef int64_t* where = places_in(block, n)
     if items is None:
         memcpy(where, given.data, 8 * n)
@@ -49,14 +49,14 @@ cdef object _picked(object x, object index):
     return _chosen(kind, x, &data, &s, block, n)
 
 
-cdef int64_t* places_in(cnp.ndarray block, int64_t n) noexcept:
+cdef int64_t* places_in(bytes block, int64_t n) noexcept:
     """Find where the chosen places are in a block, behind what the kernel writes."""
-    return <int64_t*>cnp.PyArray_DATA(block) + 3 * n + 1
+    return numbers_of(block) + 3 * n + 1
 
 
-cdef object _chosen(Kind kind, object x, Array* data, Sequences* s, cnp.ndarray block, int64_t n):
+cdef object _chosen(Kind kind, object x, Array* data, Sequences* s, bytes block, int64_t n):
     """The sequences at the n places in the block."""
-    cdef int64_t* table = <int64_t*>cnp.PyArray_DATA(block)
+    cdef int64_t* table = numbers_of(block)
     cdef int64_t* where = places_in(block, n)
     cdef int64_t* starts = table + 2 * n + 1
     cdef int64_t* cum = table + n
@@ -123,8 +123,9 @@ cdef object _between(Kind kind, object x, Array* data, Sequences* s, int64_t sta
     """A range of sequences, over a view of data."""
     cdef int64_t n = stop - start, k, longest = 0, first
     cdef int64_t shape[MOST_AXES]
-    cdef cnp.ndarray block = integers(n + 1), own = get(x, kind.data)
-    cdef int64_t* moved = <int64_t*>cnp.PyArray_DATA(block)
+    cdef bytes block = integers(n + 1)
+    cdef cnp.ndarray own = get(x, kind.data)
+    cdef int64_t* moved = numbers_of(block)
     structure = get(x, kind.structure)
     for k in range(n + 1):
         moved[k] = s.offsets[start + k] - s.offsets[start]
@@ -162,7 +163,7 @@ cdef object _repeated(object x, object counts):
         total += k
     if times < 0 or 32 * total > most[data.tensor]:
         return None
-    cdef cnp.ndarray block = integers(4 * total + 2)
+    cdef bytes block = integers(4 * total + 2)
     cdef int64_t* where = places_in(block, total)
     for i in range(s.n):
         k = (<int64_t*>given.data)[i] if each else times

@@ -8,12 +8,17 @@ def build_structure(run, int64_t n, int64_t extra, *args):
     Returns the structure, None where the kernel returns a negative number; the other numbers; and what it returns, the
     greatest length.
     """
-    cdef cnp.ndarray block = integers(2 * n + 1 + extra)
-    cdef int64_t longest = run(*args, block)
+    cdef int64_t count = 2 * n + 1 + extra, longest
+    cdef char* data
+    table = new_array(False, <PyObject*>_int64, DLDataType(0, 0, 0), 1, &count, &data)
+    cdef int64_t* numbers = <int64_t*>data
+    longest = run(*args, table)
+    PyArray_CLEARFLAGS(<cnp.ndarray>table, cnp.NPY_ARRAY_WRITEABLE)
     made = None
     if longest >= 0:
-        made = new_structure(block, n, (<int64_t*>cnp.PyArray_DATA(block))[2 * n], longest)
-    return made, view(block, 2 * n + 1, extra), longest
+        lengths, offsets = numbers_at(table, numbers, n), numbers_at(table, numbers + n, n + 1)
+        made = structure_of(lengths, offsets, n, numbers[2 * n], longest)
+    return made, numbers_at(table, numbers + 2 * n + 1, extra), longest
 
 
 def make_object(type kind, **slots):

@@ -281,7 +281,7 @@ def combine(function: Callable[..., Array], x: Encoding, *others: Encoding) -> E
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     """Memory for what a kernel keeps while it works, beside `like`; on the host NumPy's, the quickest to get."""
     if library is NUMPY or library.kind(like) == "cpu":
-        return np.empty(shape, name)
+        return np.empty(shape, NUMPY.dtype(name))
     return library.empty(shape, library.dtype(name), like)
 
 
