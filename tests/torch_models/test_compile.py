@@ -620,6 +620,29 @@ def test_columns_in_an_order_of_their_own_end_the_graph():
         torch.compile(lambda x: sf.softmax(x), backend="eager", fullgraph=True)(x)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # which the compiler asks behind a graph break
+@pytest.mark.parametrize("name", ["ratios", "policy_loss", "moments"])
+def test_constants_that_ask_for_a_gradient(name):
+    """An error as outside, which ends a graph; but for moments not where no gradient is wanted."""
+    import torch
+
+    def function(x, constant):
+        if name == "moments":
+            return sf.rl.whiten(x, moments=constant[:3])
+        old = sf.Ragged(constant, x.lengths)
+        return sf.rl.ratios(x, old) if name == "ratios" else sf.rl.policy_loss(x, x, constant[: len(x)])
+
+    x, constant = batch((1, 2, 3), item=()), torch.ones(6, requires_grad=True)
+    for whole, error in ((False, TypeError), (True, torch._dynamo.exc.Unsupported)):
+        torch.compiler.reset()
+        with pytest.raises(error, match="constant|seqformats ends the graph here"):
+            torch.compile(function, backend="eager", fullgraph=whole)(x, constant)
+    if name != "moments":
+        with torch.no_grad():
+            torch.compiler.reset()
+            assert_same(torch.compile(function, backend="eager", fullgraph=True)(x, constant), function(x, constant))
+
+
 def test_errors_are_those_of_eager():
     import torch
 

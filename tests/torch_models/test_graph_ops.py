@@ -124,15 +124,21 @@ def test_operators_check_what_they_are_given():
     import torch._dynamo
 
     call = torch.ops.seqformats.call
-    text = '["softmax", [["tensor", 0]], {}, [["KIND", "right", 0, "float32", ["rows"]]], false]'
+    text = '["softmax", [["tensor", 0]], {}, [["KIND", "right", 0, "float32", AXES, false]], false]'
     lengths = torch.tensor([2, 3])
-    for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
+    ragged = text.replace("KIND", "Ragged").replace("AXES", '["rows"]')
+    rectangle = text.replace("AXES", '["n", "width"]')
+    for of, data in (
+        (ragged, torch.zeros(4)),
+        (rectangle.replace("KIND", "Masked"), torch.zeros(2, 2)),
+        (rectangle.replace("KIND", "Padded").replace('"n", "width"', '"width", "n"'), torch.zeros(2, 2)),
+    ):
         with pytest.raises(sf.StructureError, match="is no"):
-            call([data, lengths], [], text.replace("KIND", kind))
+            call([data, lengths], [], of)
     with pytest.raises(sf.StructureError, match="negative"):
-        call([torch.zeros(2), torch.tensor([3, -1])], [], text.replace("KIND", "Ragged"))
+        call([torch.zeros(2), torch.tensor([3, -1])], [], ragged)
     with pytest.raises(ValueError, match="no operation"):
-        call([torch.zeros(2), lengths], [], text.replace("softmax", "vjp"))
+        call([torch.zeros(2), lengths], [], ragged.replace("softmax", "vjp"))
 
 
 def test_the_structure_that_leaves_a_graph_is_kept_with_its_order():

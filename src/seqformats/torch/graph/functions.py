@@ -8,6 +8,7 @@ wrapped function goes on here, outside of any graph, so each works there as well
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -26,15 +27,11 @@ from . import ops
 from .batches import GRAPHED, Traced, lengths, make_batch, make_structure, refuse, size, with_data
 
 no_call = refuse("a call of which two trials on small batches have not told what it gives, or that is an error")
-no_option = refuse("an option, or an array with a gradient, that a graph cannot follow; see docs/models.md")
+no_option = refuse("an option that a graph cannot follow; see docs/models.md")
 no_operand = refuse("a function of other things than numbers, batches and arrays no larger than an item, item by item")
 no_side = refuse("x @ w, since the compiler does not tell on which side a matrix stands; torch.matmul(x, w) tells")
 no_list = refuse("sf.with_flatten, whose function takes a list; that of sf.with_array takes the rows")
 no_wrapper = refuse("a wrapper with backprop, of lists or trees, of sequences of other lengths, or that changes shapes")
-
-
-_WITHOUT_GRADIENT: dict[str, tuple[int, ...]] = {"rl.ratios": (1,), "rl.policy_loss": (1, 2)}
-"""The places of arguments that may not ask for a gradient, which is an error outside of the graph."""
 
 
 @torch.compiler.assume_constant_result
@@ -45,14 +42,9 @@ def plan_call(*call: Traced) -> Any:
     """
     try:
         this = ops.parsed(json.dumps(call))
-        return json.dumps(call), [leaf[:3] for leaf in this.result.parts], this.result.several, this.measures
+        return json.dumps(call), [leaf[:3] for leaf in this.parts], this.several, this.measures
     except Exception:
         return "", (), "", ()
-
-
-def as_constant(number: int) -> int:
-    """A number that the graph is made for."""
-    return len(range(number)) if number >= 0 else -len(range(-number))
 
 
 def call(name: str, *args: Traced, **options: Traced) -> Any:
@@ -83,22 +75,18 @@ def call(name: str, *args: Traced, **options: Traced) -> Any:
         elif isinstance(x, (type, torch.dtype)):
             return "is", x.__name__ if isinstance(x, type) else ops.name_of(x)
         else:
-            return "is", as_constant(x) if isinstance(x, int) and not isinstance(x, bool) else x
+            return "is", operator.index(x) if isinstance(x, int) and not isinstance(x, bool) else x  # a constant
         tensors.append(array)
-        axes = [*lead, *[as_constant(size) for size in array.shape[len(lead) :]]]
-        leaves.append((kind, side, host, ops.name_of(array.dtype), axes))
+        axes = [*lead, *[operator.index(size) for size in array.shape[len(lead) :]]]
+        asks = array.requires_grad and torch.is_grad_enabled()
+        leaves.append((kind, side, host, ops.name_of(array.dtype), axes, asks))
         return "tensor", len(tensors) - 1
 
-    order = [key for key in ops.PARAMETERS[name] if key in options]
     shown = [describe_argument(x, k) for k, x in enumerate(args)]
-    named = {
-        key: describe_argument(options[key], key) for key in [*order, *[key for key in options if key not in order]]
-    }
+    order = dict.fromkeys((*ops.PARAMETERS[name], *options))
+    named = {key: describe_argument(options[key], key) for key in order if key in options}
     if not batches:
         no_call()
-    for x in [args[k] for k in _WITHOUT_GRADIENT.get(name, ()) if k < len(args)]:
-        if isinstance(x, (Encoding, torch.Tensor)) and (x.data if isinstance(x, Encoding) else x).requires_grad:
-            no_option()
     cast = torch.is_autocast_enabled(tensors[0].device.type)
     text, parts, several, asked = plan_call(name, shown, named, leaves, cast)
     if text == "":

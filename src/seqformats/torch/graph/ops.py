@@ -92,18 +92,19 @@ class Leaf(NamedTuple):
     host: int  # the structure of a batch; those that are new come behind those given
     dtype: str
     axes: Sequence[Any]  # numbers, measures of the structure, None for what the call gives
-
-
-class Result(NamedTuple):
-    """The result of a call: tensors, the data of its parts and then the lengths of new structures."""
-
-    parts: Sequence[Leaf]
-    several: str  # the class where it is a tuple
-    gradients: tuple[int, ...]  # the places of the arguments that have one
+    asks: bool = False  # for a gradient, which some functions refuse
 
 
 class Call:
-    """A text, read: a public function, and its arguments."""
+    """A text, read: a public function, its arguments and what it gives, found out by two trials.
+
+    An error of the function where it takes no such arguments.  The trials have a thread of their own: what PyTorch does
+    to tensors while it traces a program it does in one thread.
+    """
+
+    parts: Sequence[Leaf]  # of the result; tensors are the data of these, then the lengths of new structures
+    several: str  # the class where the result is a tuple
+    gradients: tuple[int, ...]  # the places of the arguments that have one
 
     def __init__(self, text: str) -> None:
         self.name, self.args, self.options, given, self.cast = json.loads(text)  # is it in an autocast region?
@@ -114,6 +115,21 @@ class Call:
         self.rule, self.function = STRUCTURES[self.name], FUNCTIONS[self.name]
         self.given = [Leaf(*about) for about in given]  # so many of the tensors hold data; the others are lengths
         self.hosts = 1 + max([leaf.host for leaf in self.given])
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                found = list(pool.map(functools.partial(trial, self, 0), TRIED))
+            except Exception:  # some integers must not be 0
+                found = list(pool.map(functools.partial(trial, self, 1), TRIED))
+        (one, self.several, self.gradients), (two, *others) = found
+        if [leaf[:4] for leaf in one] != [leaf[:4] for leaf in two] or others != [self.several, self.gradients]:
+            raise TRACED(f"what {self.name} gives depends on the lengths")
+        pairs = [zip(leaf.axes, other.axes, strict=True) for leaf, other in zip(one, two, strict=True)]
+        axes = [[a if a == b else PAIRS.get((a, b)) for a, b in pair] for pair in pairs]
+        self.parts = [leaf._replace(axes=each) for leaf, each in zip(one, axes, strict=True)]
+        # the measures that no shape tells come with the call, behind its own sizes
+        there = {(axis, leaf.host) for leaf in self.given for axis in leaf.axes}
+        asked = {(axis, leaf.host) for leaf in self.parts for axis in leaf.axes if axis in ("rows", "longest")}
+        self.measures = sorted([(axis, host) for axis, host in asked - there if host < self.hosts])
 
     def run(self, how: Callable[..., Any], tensors: Tensors, hosts: Sequence[Structure], sizes: Sizes) -> Any:
         """Call the function, or `how` that is done, with the arguments that the tensors hold."""
@@ -126,10 +142,10 @@ class Call:
                 return int(sizes[what])
             if tag != "tensor":
                 return KIND_BY_NAME.get(what, what) if isinstance(what, str) else what
-            leaf, data = self.given[what], tensors[what].detach().contiguous()
+            leaf, data = self.given[what], tensors[what].contiguous()
             if leaf.kind in KIND_BY_NAME:
                 return batch_over(leaf.kind, leaf.side, data, hosts[leaf.host])
-            return data if leaf.kind == "array" else data.cpu().numpy()
+            return data if leaf.kind == "array" else data.numpy(force=True)
 
         device = tensors[0].device.type
         alike = torch.is_autocast_enabled(device) == self.cast
@@ -145,31 +161,6 @@ class Call:
         dy = rebuild_tuple(y, rebuild(tuple(y), dys)) if isinstance(y, tuple) else rebuild(y, dys)
         return list(filter(differentiable, leaves(pullback(dy))))
 
-    @functools.cached_property
-    def result(self) -> Result:
-        """Find what the call gives, by two trials; an error of the function where it takes no such arguments.
-
-        In a thread of their own: what PyTorch does to tensors while it traces a program it does in one thread.
-        """
-        one: Result
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                one, two = pool.map(functools.partial(trial, self, 0), TRIED)
-            except Exception:  # some integers must not be 0
-                one, two = pool.map(functools.partial(trial, self, 1), TRIED)
-        if [leaf[:4] for leaf in one.parts] != [leaf[:4] for leaf in two.parts] or one[1:] != two[1:]:
-            raise TRACED(f"what {self.name} gives depends on the lengths")
-        pairs = [zip(p.axes, q.axes, strict=True) for p, q in zip(one.parts, two.parts, strict=True)]
-        axes = [[a if a == b else PAIRS.get((a, b)) for a, b in pair] for pair in pairs]
-        return one._replace(parts=[leaf._replace(axes=each) for leaf, each in zip(one.parts, axes, strict=True)])
-
-    @functools.cached_property
-    def measures(self) -> list[tuple[str, int]]:
-        """The measures that no shape tells: they come with the call, behind its own sizes."""
-        there = {(axis, leaf.host) for leaf in self.given for axis in leaf.axes}
-        axes = {(axis, leaf.host) for leaf in self.result.parts for axis in leaf.axes if axis in ("rows", "longest")}
-        return sorted([(axis, host) for axis, host in axes - there if host < self.hosts])
-
 
 parsed = functools.lru_cache(1024)(Call)
 
@@ -181,7 +172,7 @@ def _structure(lengths: bytes) -> Structure:
 
 def structure_over(lengths: Tensor) -> Structure:
     """The structure of these lengths; those that have been seen last are kept, with their order."""
-    return _structure(lengths.detach().numpy().tobytes())
+    return _structure(lengths.numpy().tobytes())
 
 
 def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Encoding:
@@ -199,36 +190,34 @@ def differentiable(x: Tensor) -> bool:
     return bool(x.dtype.is_floating_point or x.dtype.is_complex)
 
 
-@torch.no_grad()
-def trial(call: Call, whole: int, lengths: list[int]) -> Result:
+def trial(call: Call, whole: int, lengths: list[int]) -> tuple[list[Leaf], str, tuple[int, ...]]:
     """Find what a call gives on a small batch of one number, and what has a gradient; an error for other things."""
     hosts, known = [Structure.of_lengths(np.array(lengths)) for _ in range(call.hosts)], measures(lengths)
     tensors = []
     for leaf in call.given:
         shape, number = [known.get(axis, axis) for axis in leaf.axes], 0 if "float" in leaf.dtype else whole
-        tensors.append(torch.full(shape, number, dtype=getattr(torch, leaf.dtype)))
+        tensors.append(torch.full(shape, number, dtype=getattr(torch, leaf.dtype), requires_grad=leaf.asks))
     arguments = tensors, hosts, [max(lengths) + 2] * 16
     y = call.run(call.function, *arguments)
     structures: list[Any] = [host if call.rule == "kept" else None for host in hosts]
     parts = []
     for part in y if isinstance(y, tuple) else (y,):
-        if not isinstance(part, Encoding):
-            parts.append(Leaf("", "", 0, name_of(part.dtype), part.shape))
-            continue
-        kind, data = type(part).__name__, part.data
-        host = next((k for k, one in enumerate(structures) if one is part._structure), len(structures))
-        structures += [part._structure] * (host == len(structures))
-        lead = LEADS[kind] if host >= call.hosts or "width" in call.options else ()
+        kind, data, host, lead = "", part, 0, ()
+        if isinstance(part, Encoding):
+            kind, data = type(part).__name__, part.data
+            host = next((k for k, one in enumerate(structures) if one is part._structure), len(structures))
+            structures += [part._structure] * (host == len(structures))
+            lead = LEADS[kind] if host >= call.hosts or "width" in call.options else ()
         axes = (*lead, *data.shape[len(lead) :])
         parts.append(Leaf(kind, getattr(part, "side", "right"), host, name_of(data.dtype), axes))
     try:
-        dxs = call.pull(*arguments)
+        with torch.no_grad():
+            dxs = call.pull(*arguments)
     except (TypeError, SeqFormatError, AttributeError, KeyError):  # there is no rule, or not for this dtype
         dxs = []
     rest = iter(range(len(tensors)))  # gradients come in the order of what they are for
     places = [next(k for k in rest if (dx.shape, dx.dtype) == (tensors[k].shape, tensors[k].dtype)) for dx in dxs]
-    several = TUPLES[type(y).__name__].__name__ if isinstance(y, tuple) else ""
-    return Result(tuple(parts), several, tuple(places))
+    return parts, TUPLES[type(y).__name__].__name__ if isinstance(y, tuple) else "", tuple(places)
 
 
 def separate_memory(outputs: Tensors, given: Tensors) -> list[Tensor]:
@@ -243,11 +232,11 @@ def separate_memory(outputs: Tensors, given: Tensors) -> list[Tensor]:
 
 def call(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The values."""
-    this = parsed(text)
-    hosts = list(map(structure_over, tensors[len(this.given) :]))
+    this, given = parsed(text), [tensor.detach() for tensor in tensors]
+    hosts = list(map(structure_over, given[len(this.given) :]))
     outputs, numbers = [], []
-    y = this.run(this.function, tensors, hosts, sizes)
-    for part, known in zip(y if isinstance(y, tuple) else (y,), this.result.parts, strict=True):
+    y = this.run(this.function, given, hosts, sizes)
+    for part, known in zip(y if isinstance(y, tuple) else (y,), this.parts, strict=True):
         outputs.append(part.data if known.kind else part)
         if known.host == len(hosts):
             hosts.append(part._structure)
@@ -262,8 +251,7 @@ def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     this = parsed(text)
     known: dict[Any, Any] = dict(zip(this.measures, sizes[len(sizes) - len(this.measures) :], strict=True))
     for leaf, tensor in zip(this.given, tensors, strict=False):
-        for axis, length in zip(leaf.axes, tensor.shape, strict=True):
-            known.setdefault((axis, leaf.host), length)
+        known = {(axis, leaf.host): length for axis, length in zip(leaf.axes, tensor.shape, strict=True)} | known
     for k, lengths in enumerate(tensors[len(this.given) :]):
         known["n", k], known["ends", k] = lengths.shape[0], lengths.shape[0] + 1
     if "width" in this.options:
@@ -279,18 +267,18 @@ def call_fake(tensors: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
         return known[key]
 
     outputs = []
-    for leaf in this.result.parts:
+    for leaf in this.parts:
         shape = [size(axis, leaf.host) for axis in leaf.axes]
         outputs.append(torch.empty(shape, dtype=getattr(torch, leaf.dtype), device=tensors[0].device))
-    new = range(this.hosts, 1 + max([leaf.host for leaf in this.result.parts]))
+    new = range(this.hosts, 1 + max([leaf.host for leaf in this.parts]))
     return outputs + [torch.empty(size("n", host), dtype=torch.int64, device="cpu") for host in new]
 
 
 def pullback(tensors: Tensors, gradients: Tensors, sizes: Sizes, text: str) -> list[Tensor]:
     """The gradients of the tensors that have one."""
-    this = parsed(text)
-    hosts = list(map(structure_over, tensors[len(this.given) :]))
-    return separate_memory(this.pull(tensors, hosts, sizes, gradients), (*tensors, *gradients))
+    this, given = parsed(text), [tensor.detach() for tensor in tensors]
+    hosts = list(map(structure_over, given[len(this.given) :]))
+    return separate_memory(this.pull(given, hosts, sizes, gradients), (*tensors, *gradients))
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -301,7 +289,7 @@ def keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
 
 def backward(ctx: Any, gradients: Tensors) -> tuple[Any, ...]:
     """The gradients, None where there are none."""
-    tensors, places = list(ctx.saved_tensors), parsed(ctx.text).result.gradients
+    tensors, places = list(ctx.saved_tensors), parsed(ctx.text).gradients
     made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text) if places else []
     found = [*map(dict(zip(places, made, strict=True)).get, range(len(tensors)))]
     return found, None if len(ctx.sizes) else [], None  # a list without numbers counts as one of tensors
@@ -319,7 +307,7 @@ OPERATORS: Sequence[tuple[str, Callable[..., Any], Callable[..., Any]]] = (
     (
         "pullback(Tensor[] tensors, Tensor[] gradients, SymInt[] sizes, str text) -> Tensor[]",
         pullback,
-        lambda tensors, _, __, text: [tensors[k].new_empty(tensors[k].shape) for k in parsed(text).result.gradients],
+        lambda tensors, _, __, text: [tensors[k].new_empty(tensors[k].shape) for k in parsed(text).gradients],
     ),
     (
         "lengths(Tensor data, Tensor lengths, str kind) -> Tensor",
