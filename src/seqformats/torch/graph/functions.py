@@ -120,9 +120,7 @@ def convert_like(y: Traced, x: Traced) -> Any:
     lengths(x), lengths(y)
     if x._lead == 1:
         return convert(y, type(x))
-    options: dict[str, Any] = {"side": x.side} if type(x) is Masked else {}
-    if type(y) is type(x):
-        options = {**options, "fill": 0}  # else what is in the padding could stay
+    options = {"fill": 0, "side": x.side} if type(x) is Masked else {"fill": 0}  # or what is in the padding could stay
     width = size(x, "width")
     width = width if y._structure is x._structure else torch.sym_max(width, size(y, "room"))
     return call("convert", y, type(x), width=width, **options)
