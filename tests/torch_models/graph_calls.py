@@ -50,6 +50,7 @@ CALLS = {
     "intersect": lambda x, t: sf.intersect(t, sf.sort(t)),
     "isin": lambda x, t: sf.isin(t, sf.reverse(t)),
     "merge_asof": lambda x, t: sf.merge_asof(t, sf.sort(t)),
+    "scatter": lambda x, t: sf.scatter(x, sf.argsort(t), x),
     "searchsorted": lambda x, t: sf.searchsorted(sf.sort(t), t),
     "block_mask": lambda x, t: sf.block_mask(x, causal=True),
     "cu_seqlens": lambda x, t: sf.cu_seqlens(x),
@@ -76,7 +77,12 @@ CALLS = {
     "gather": lambda x, t: sf.gather(x, sf.argsort(t)),
     "interleave": lambda x, t: sf.interleave([x, x]),
     "join_batches": lambda x, t: sf.join_batches([x, x]),
+    "linear_cross_entropy": lambda x, t: sf.linear_cross_entropy(
+        x, weight()[:, :2], sf.with_array(lambda rows: rows % 6)(t), bias=weight()[:, 2]
+    ),
     "log_softmax": lambda x, t: sf.log_softmax(x),
+    "masked_scatter": lambda x, t: sf.masked_scatter(x, sf.run_starts(t), sf.filter(x, sf.run_starts(t))),
+    "maxsim": lambda x, t: sf.maxsim(x, sf.reverse(x)),
     "ngrams": lambda x, t: sf.ngrams(t, 2),
     "recurrence": lambda x, t: sf.recurrence(x, with_ones(x), reverse=True, where=sf.run_starts(t)),
     "reduce": lambda x, t: sf.reduce(x, "mean", empty=7.0),

@@ -458,14 +458,15 @@ def test_a_model_with_attention_positions_and_a_loss(backend):
             super().__init__()
             self.words, self.places = torch.nn.Embedding(50, 8), torch.nn.Embedding(64, 8)
             self.three, self.mix = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
-            self.score = sf.with_array(torch.nn.Linear(8, 5))
+            self.score, self.last = sf.with_array(torch.nn.Linear(8, 5)), torch.nn.Linear(8, 5)
 
         def forward(self, x, tags):
             h = self.words(x.data) + self.places(sf.position_ids(x))
             q, k, v = [sf.Ragged(part.contiguous(), x.lengths) for part in self.three(h).reshape(-1, 3, 2, 4).unbind(1)]
             mixed = sf.attention(q, k, v, causal=True)
             y = sf.Ragged(h + self.mix(mixed.data.reshape(-1, 8)), x.lengths)
-            return sf.cross_entropy(self.score(y), tags).mean() + sf.reduce_mean(y).square().mean()
+            whole = sf.linear_cross_entropy(y, self.last.weight, tags, bias=self.last.bias)
+            return sf.cross_entropy(self.score(y), tags).mean() + sf.reduce_mean(y).square().mean() + whole.mean()
 
     torch.manual_seed(0)
     check_model(Model(), lambda x: (x, sf.Ragged(x.data % 5, x.lengths)), backend, SHAPES)

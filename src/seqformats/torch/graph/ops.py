@@ -59,9 +59,10 @@ PAIRS = dict(zip(zip(*[measures(lengths).values() for lengths in TRIED], strict=
 # argument, or neither.  Those that give arrays keep it.
 _NAMES = {
     "kept": "argmax argmin argsort attention bincount block_mask conv convert cross_entropy ctc_loss "
-    "cu_seqlens cumsum ema embedding_bag expand_as ffill gather isin levenshtein log_softmax mask merge_asof ngrams "
-    "position_ids recurrence reverse rl.gae rl.mean_loss rl.policy_loss rl.ratios rl.returns rl.traces rl.whiten "
-    "run_starts searchsorted segment_ids shift shuffle softmax sort standardize topk_mean where window",
+    "cu_seqlens cumsum ema embedding_bag expand_as ffill gather isin levenshtein linear_cross_entropy log_softmax mask "
+    "masked_scatter maxsim merge_asof ngrams position_ids recurrence reverse rl.gae rl.mean_loss rl.policy_loss "
+    "rl.ratios rl.returns rl.traces rl.whiten run_starts scatter searchsorted segment_ids shift shuffle softmax sort "
+    "standardize topk_mean where window",
     "as many": "concat cut diff erase filter interleave intersect slice topk truncate unique",
     "new": "expand join_batches repeat reshape select",
 }
