@@ -176,7 +176,7 @@ interpreted: .venv/test.stamp
 		.venv/bin/python -m coverage run -m $(PYTEST) -m '$(ALONE)'
 
 # The peers (PyTorch, Thinc, transformers, CTranslate2) and what the bridges lead to (Arrow, Hugging Face, the loaders,
-# Ray, Spark and others).  MEASURE=1 measures what they run of src/, and in all passes every case of a test, see
+# Ray, Spark and others).  MEASURE=1 measures what they run of src/, and in all passes every test, see
 # tests/conftest.py.
 test-bridges: .venv-bridges/test.stamp machine-code
 	$(if $(MEASURE),$(MEASURED)) $(COMPILED) .venv-bridges/bin/python $(if $(MEASURE),-m coverage run) -m $(PYTEST) \
@@ -298,7 +298,7 @@ nightly-releases: .venv-nightly/$(NAME)/test.stamp
 		$(INSTALL) '.$(EXTRA)' $(foreach one,$(RELEASES),'$(one)')
 	@touch $@
 
-# The coverage of all of src/, of all cases of the tests, and of peers and bridges too.
+# The coverage of all of src/, by every test, and by peers and bridges too.
 nightly-coverage:
 	$(MAKE) interpreted test-jax test-bridges MEASURE=1
 	$(MAKE) coverage

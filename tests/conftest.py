@@ -14,7 +14,6 @@ draws two, and runs the tests of converters, formats and gradients, and of opera
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
-import collections
 import gc
 import os
 import sys
@@ -22,7 +21,7 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
-from passes import INTERPRETED, PASS, flag, kept_code, of_this_pass, shipped_anyway
+from passes import INTERPRETED, PASS, flag, kept_code, of_this_pass, shipped_anyway, subject
 
 if os.environ.get("SEQFORMATS_GUARD"):
     import guard_pages
@@ -118,21 +117,20 @@ def pytest_runtest_call(item):
         test._hypothesis_internal_use_settings = kept
 
 
-MEASURED = 2
-CASES = collections.Counter()
+SEEN = set()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Measure what the first cases of a test function run of the sources, since to measure takes half as long again.
+    """Measure what the first test of each subject runs of the sources, since to measure takes half as long again.
 
     With ``MEASURE=1``, as in the nightly, all are measured.
     """
-    test = item.nodeid.partition("[")[0]
-    CASES[test] += 1
     coverage = sys.modules.get("coverage")
     measured = coverage and coverage.Coverage.current()
-    if not measured or CASES[test] <= MEASURED or flag("MEASURE"):
+    this = measured and subject(item)
+    if not measured or this not in SEEN or flag("MEASURE"):
+        SEEN.add(this)
         return (yield)
     measured.stop()
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import seqformats
 
 HOME = Path(seqformats.__file__).parent
+SOURCES = {".py", ".pyi", ".pyx", ".pxi"}
 ATTRIBUTE = re.compile(r"[\w.]*\w\._[a-zA-Z]\w*(?:\.\w+)*")
 TEXT = re.compile(r"(torch[\w.]*\.)?_[a-zA-Z]\w\w+(\.\w+)*")
 OTHERS = {"_asdict", "_fields", "_make", "_replace"}  # of named tuples, documented
@@ -84,7 +85,9 @@ def private_names(names, own):
 
 def test_no_private_name_of_pytorch_but_the_listed():
     """In every file that speaks of PyTorch, those of the fast paths among them."""
-    texts = {path.relative_to(HOME).as_posix(): path.read_text() for path in HOME.rglob("*.p[yx]*") if path.is_file()}
+    texts = {
+        path.relative_to(HOME).as_posix(): path.read_text() for path in HOME.rglob("*.p[yx]*") if path.suffix in SOURCES
+    }
     own = {name for file, text in texts.items() if file.endswith(".py") for name in own_names(text)}
     found = {}
     for file, text in texts.items():

@@ -202,6 +202,7 @@ def trial(call: Call, whole: int, lengths: list[int]) -> tuple[list[Leaf], str, 
     y = call.run(call.function, *arguments)
     structures: list[Any] = [host if call.rule == "kept" else None for host in hosts]
     parts = []
+    lead: Sequence[str]
     for part in y if isinstance(y, tuple) else (y,):
         kind, data, host, lead = "", part, 0, ()
         if isinstance(part, Encoding):
