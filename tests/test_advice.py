@@ -176,6 +176,18 @@ FOLLOWED = {
         lambda: sf.LoD.from_nested([[1, "a"]]),
         lambda: sf.LoD.from_nested([[1, "a"]], dtype="U3"),
     ),
+    "take that of their real and imaginary parts": (
+        lambda: sf.reduce_norm(x.astype(complex)),
+        lambda: [sf.reduce_norm(sf.with_array(part)(x.astype(complex))) for part in (np.real, np.imag)],
+    ),
+    "[[labels.index(name) for name in names] for names in tags] are": (
+        lambda: sf.tags_to_spans([["O", "B-X"]], ["O", "B-X"]),
+        lambda: sf.tags_to_spans([[["O", "B-X"].index(name) for name in names] for names in [["O", "B-X"]]]),
+    ),
+    "sf.filter(tags, tags != {}) leaves such items out": (
+        lambda: sf.tags_to_spans(ids - 2),
+        lambda: sf.tags_to_spans(sf.filter(ids - 2, ids - 2 != -1)),
+    ),
     "add up those of their real and imaginary parts": (
         lambda: sf.reduce_var(sf.Ragged(np.ones(2, complex), [2])),
         lambda: sf.reduce_var(sf.Ragged(np.ones(2, complex).real, [2])),

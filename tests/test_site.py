@@ -1,6 +1,7 @@
 """The documentation site, without building it: what each page shows, and that nothing is left out or shown twice."""
 
 import ast
+import fnmatch
 import re
 from collections import Counter
 from pathlib import Path
@@ -56,6 +57,9 @@ def included(path):
 
 def test_every_public_name_is_in_one_group():
     names = shown()["seqformats"]
+    for pattern in [name for name in names if "*" in name]:  # those that begin so and are nowhere else
+        del names[pattern]
+        names.update(set(fnmatch.filter(sf.__all__, pattern)) - set(names))
     assert [name for name, times in names.items() if times > 1] == []
     assert sorted(names) == sorted(sf.__all__)
 
