@@ -27,7 +27,7 @@ CONSTRAINTS ?= tests/constraints.txt
 # As many as there are CPUs, two to four: each worker has kernels of its own in memory.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n" -gt 2 ] || n=2; [ "$$n" -lt 4 ] || n=4; echo $$n)
 # The part of the lines and branches in src/ that all measured passes together must run, in per cent.
-COVERAGE ?= 78
+COVERAGE ?= 75
 
 # Python keeps what it has compiled, asserts of tests that pytest has rewritten too: else each worker of each pass does
 # that again, which takes longer than to collect the tests.
