@@ -119,7 +119,8 @@ def test_encoder_decoders(name):
     assert away(out.loss, loss) < 1e-5
     assert out.encoder_last_hidden_state.lengths.tolist() == SOURCES
     out.loss.backward()
-    close_gradients(gradients(free), expected, 3e-5)
+    # float32 alone puts those of umt5 off by 1e-4 from float64, where both are the same
+    close_gradients(gradients(free), expected, 2e-4 if name == "umt5" else 3e-5)
     mask = pad([torch.ones_like(s) for s in sources], True, 0)
     given = {"input_ids": pad(sources, True, 0), "attention_mask": mask}
     labels = pad(targets, True, -100)
