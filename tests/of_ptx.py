@@ -30,7 +30,7 @@ def text_of(function, signature, capability):
 
 
 def kept_text(name, function, signature, capability):
-    """The same from the folder of machine code, where it is kept by the digest of all that it depends on."""
+    """Read PTX from the folder of machine code, where it is kept by the digest of all that it depends on."""
     key = cubins.key_of(name, cubins.text_for(name, signature, capability))
     path = Path(os.environ.get("NUMBA_CACHE_DIR", ""), "ptx", f"{name}-{key}.gz")
     if not path.is_absolute():  # nobody has named a folder

@@ -107,7 +107,7 @@ def is_thinned(item):
 
 
 def some_of_each(items):
-    """Of each test function so many at most, by their names alone: the next is one whose parameters were seen least."""
+    """Choose so many tests of each function at most, by names alone: next is one whose parameters were seen least."""
     groups = {}
     for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -123,7 +123,7 @@ def some_of_each(items):
 
 
 def words(item):
-    """What stands for its parameters in a test's name."""
+    """Read from a test's name what stands for its parameters."""
     return item.nodeid.partition("[")[2][:-1].split("-")
 
 

@@ -182,8 +182,8 @@ def _narrow():
         yield
 
 
-def same(found, wanted, atol=4e-38):
-    """Are they equal, infinities and NaN too?  Of a few subnormal numbers a device may make zero."""
+def same(found, wanted, atol=2e-38):
+    """Are they equal, infinities and NaN too?  Of a subnormal number a device may make zero."""
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype or not np.issubdtype(wanted.dtype, np.floating)
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-5, atol=atol, equal_nan=True)
@@ -221,7 +221,7 @@ def test_formulas_are_their_kernels(name, k, square, monkeypatch):
             return y, back(dy)[0]
 
         found, dx = both(x, jnp.asarray(slopes))
-        same(found, wanted)
+        same(found, wanted, atol=4e-38 if name == "norm_rows" else 2e-38)  # of several such numbers
         with np.errstate(all="ignore"):
             wanted = case.pull(case.data, slopes)
         if case.data is DATA and name == "var_rows":  # the deviation of what is taken for zero has no slope

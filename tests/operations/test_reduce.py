@@ -845,7 +845,7 @@ def test_the_gradient_of_a_product_with_zeros(kind, width, dtype):
 @every_encoding
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_a_norm_and_its_gradient(arrays, kind, dtype):
-    """Of items whose squares a float32 does not hold, of zeros, and of none."""
+    """Norms of items whose squares a float32 does not hold, of zeros, and of none."""
     small, large = (1e-3, 2e4) if dtype == "f2" else (1e-30, 1e30)
     data = np.array([[2 * large, 0], [0, 0], [small, -small], [5, 0]]).astype(dtype)
     x = sf.convert(sf.Ragged(data, [1, 0, 1, 2]), kind)

@@ -36,7 +36,7 @@ def meaning(tag, labels):
 
 
 def spans_of(tags, labels):
-    """What conlleval finds."""
+    """Find spans as conlleval does."""
     spans, mark_before, kind_before = [], None, None
     for i, tag in enumerate(tags):
         mark, kind = meaning(tag, labels)

@@ -1,4 +1,4 @@
-"""What this library asks of PyTorch: names that PyTorch keeps, and a list of the others, each with its reason."""
+"""Names of PyTorch that this library uses: those that PyTorch keeps, and a list of the others, with reasons."""
 
 import ast
 import re
@@ -73,7 +73,7 @@ def own_names(text):
 
 
 def private_names(names, own):
-    """Those of PyTorch in full, of what else has a part with an underscore this part; the longest of each."""
+    """Find private names: those of PyTorch in full, of others the part with an underscore; the longest of each."""
     found = set()
     for name in names:
         parts = name.split(".")
